@@ -691,7 +691,7 @@ def test_a_run_of_another_scheduler_keeps_the_outcome_and_name_of_its_machine(
         ("r1@ci", "success"), ("r2@ci", "success"),
     ]  # fmt: skip
     named = office.store.query("select name from job order by key")
-    assert named == [("nightly",), (prompt[:30] if share == "tapes" else "b2",)]
+    assert named == [("nightly@ci",), (f"{prompt[:30] if share == 'tapes' else 'b2'}@ci",)]
     assert find_words(office, machine.line) == ({WORDS["prompt"]} if share == "tapes" else set())
 
 
@@ -733,8 +733,8 @@ def test_runs_and_recorded_uses_of_skills_travel_and_go_with_their_machine(
     add_run(laptop, cost_nanos=8)
     laptop.push()
     (run,) = read_runs(office.store)
-    assert (run.run_id, run.job, run.outcome) == (
-        "tidy@20261115T000000Z@laptop", "tidy@laptop", "failure",
+    assert (run.run_id, run.job, run.machine, run.outcome) == (
+        "tidy@20261115T000000Z@laptop", "tidy@laptop", "laptop", "failure",
     )  # fmt: skip
     assert (run.session_id, run.cost_usd) == (f"claude-code:{build.CLAUDE_SESSION}", 8e-9)
     assert run.evidence == (

@@ -96,7 +96,7 @@ def test_a_dead_machine_s_run_is_unknown_after_the_lease_and_never_repeated(
     # what was only claimed is given to another; what had begun is not
     assert two.claim("w", limit=9) == [second]
     (lost,) = [run for run in read_runs(office.store) if run.status == "unknown"]
-    assert lost.job == begun.job.name
+    assert (lost.job, lost.machine) == (begun.job.name, "one")
     assert two.claim("w2", limit=9) == []
     # the machine was alive after all: its result counts, and nobody else's
     assert not two.finish(first, DONE, holder="w")

@@ -93,7 +93,10 @@ def _show(store: Store, definition: "JobDefinition", done: str, *, as_json: bool
     program = job.command[0] if job.command and not job.use_shell else None
     if program and shutil.which(program) is None:
         click.echo(f"the program {program} is not installed here", err=True)
-    if not find_alive(store.config.home):
+    if definition.place is not None:
+        hint = "machines that have joined run it: those with [jobs] for_team = true"
+        click.echo(hint if store.has_rows("machine") else f"no machine has joined yet; {hint}")
+    elif not find_alive(store.config.home):
         hint = (
             "no scheduler is running: start `relight scheduler`, or `relight scheduler --install`"
             " to start one at every boot"

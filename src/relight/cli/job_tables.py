@@ -112,11 +112,16 @@ def _format_field(field: str, value: Any, zone: str) -> tuple[str, str]:
 
 
 def print_runs(runs: Sequence[RunReport], zone: str) -> None:
-    """Print each run with the deciding piece of evidence, and its job if there are several."""
+    """Print each run with the deciding piece of evidence, and its job if there are several.
+
+    Where machines of a team ran some, each run has its machine.
+    """
     has_jobs = len({run.name for run in runs}) > 1
+    has_machines = any(run.machine for run in runs)
     columns = [
         screen.Column("started", is_number=False, is_name=True),
         *([screen.Column("job", is_number=False)] if has_jobs else []),
+        *([screen.Column("machine", is_number=False)] if has_machines else []),
         screen.Column("outcome", is_number=False, is_name=True, colour=screen.colour_state),
         screen.Column("took"),
         screen.Column("cost"),
@@ -126,6 +131,7 @@ def print_runs(runs: Sequence[RunReport], zone: str) -> None:
         [
             _format_shortly(run.started_at or run.scheduled_for, zone),
             *([run.name] if has_jobs else []),
+            *([run.machine or "here"] if has_machines else []),
             run.status if run.status in UNDONE else run.outcome,
             screen.seconds(run.duration_seconds),
             screen.dollars(

@@ -84,7 +84,7 @@ def take_runs(
             id=job_id,
             source=one.source,
             key=job,
-            name=redact_text(one.job_name or one.job, key=key),
+            name=f"{redact_text(one.job_name or one.job, key=key)}@{machine.key}",
             machine_id=machine.id,
         )
         evidence = [redact_text(text, key=key) for text in one.evidence] or EVIDENCE

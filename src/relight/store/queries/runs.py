@@ -54,6 +54,8 @@ class RunReport(Struct, frozen=True):
     # a kind of `data/failures.toml`, and the earliest time that the other side allows
     failure_kind: str | None
     retry_at: str | None
+    # the machine of a team that ran it
+    machine: str | None
 
 
 class LabelledRun(RunReport, frozen=True):
@@ -172,7 +174,13 @@ USED = f"""
             end as cost_usd,
         spent.included_nanos as included_usd, spent.unpriced_turns,
         finished_at - shown.started_at as duration_seconds, answer_file, delivery,
-        failure_kind, retry_at, case when shown.source = 'relight' then label end as label, why
+        failure_kind, retry_at,
+        (
+            select machine.name from run join machine
+                on machine.id = run.machine_id or run.holder like '@' || machine.key || '/%'
+            where run.id = shown.run_row limit 1
+        ) as machine,
+        case when shown.source = 'relight' then label end as label, why
     from shown left join spent on spent.called = {CALLED_BY}
     left join session on session.id = shown.session_id
 """
