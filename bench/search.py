@@ -28,15 +28,26 @@ QUERIES = (
     'tool:bash "token cache"',
     "zebra",
 )
-# the import without the index: the texts are neither made nor written
+# the import without the index: its worker processes make no texts, and it writes none
 WITHOUT = """
 import sys
+sys.path.insert(0, sys.argv.pop())
 from relight.cli import main
+from relight.intake import workers
 from relight.store import search_index
-from relight.store.write import seal
-seal.make_texts = lambda source, passages: []
+
+class WithoutTexts(workers.Workers):
+    def __init__(self, count, target, **options):
+        super().__init__(count, "without_texts:answer_task", **options)
+
+workers.Workers = WithoutTexts
 search_index.add_texts = lambda *given: None
 main(["import"])
+"""
+WITHOUT_WORKER = """
+from relight.intake.sealing import answer_task
+from relight.store.write import seal
+seal.make_texts = lambda source, passages: []
 """
 Row = tuple[str, str, str, str]
 
@@ -57,10 +68,11 @@ def main(words: list[str]) -> int:
 def measure_index(folder: Path, megabytes: int, runs: int) -> list[Row]:
     """The import with and without the index, turn by turn: both see the same noise."""
     source = tree(megabytes)
+    (folder / "without_texts.py").write_text(WITHOUT_WORKER)
     spent: dict[str, list[float]] = {"with": [], "without": []}
     for _ in range(runs):
         for name, command in (
-            ("without", [sys.executable, "-c", WITHOUT]),
+            ("without", [sys.executable, "-c", WITHOUT, str(folder)]),
             ("with", relight("import")),
         ):
             home = folder / name

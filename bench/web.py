@@ -26,7 +26,7 @@ USERS = 20
 LOOKED_AT_SECONDS = 1.0
 OFFERED = ("7d", "30d", "90d")
 # in times an empty Python, which took 14 ms on the machine of the figures: 0.1, 0.4 and 1 s there
-ALONE, TOGETHER, MEANWHILE = 7, 28, 70
+LIMITS = {"alone": 7, "together": 28, "meanwhile": 70}
 FIRST_PAGE_SECONDS, IDLE_BYTES = 1.0, 90e6
 STEPS, STEPS_SECONDS, PART_BYTES = 2000, 0.3, 300e3
 IMPORTED_MB = 1000
@@ -40,6 +40,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--sessions", type=int, default=50_000)
     parser.add_argument("--asked", type=int, default=30, help="how often each is asked for alone")
     parser.add_argument("--only", help="only addresses with this in them")
+    parser.add_argument("--alone", action="store_true", help="only one user, and no import")
     options = parser.parse_args(words)
     rows: list[Row] = [("what", "figure", "limit", "")]
     rows += measure_start()
@@ -56,7 +57,11 @@ def main(words: list[str]) -> int:
                 for name, make in addresses.items()
                 if not options.only or options.only in name
             }
-            rows += measure_pages(address, chosen, options.asked, copy)
+            alone, floor = measure_alone(address, chosen, options.asked)
+            if options.alone:
+                rows += judge_times(floor, {"alone": alone})
+            else:
+                rows += measure_together(address, chosen, copy, alone=alone, floor=floor)
     print_rows(rows)
     return int(any(row[3] == "MISSED" for row in rows))
 
@@ -227,8 +232,10 @@ def find_addresses(address: str) -> Addresses:
     return addresses
 
 
-def measure_pages(address: str, addresses: Addresses, asked: int, home: Path) -> list[Row]:
-    """What most wait at most, for each address: one user alone, twenty, twenty and an import."""
+def measure_alone(
+    address: str, addresses: Addresses, asked: int
+) -> tuple[dict[str, list[float]], float]:
+    """The times of each address for one user alone, and the time of an empty Python."""
     floor = best(15, lambda: run([sys.executable, "-c", "pass"], {})).seconds
     alone: dict[str, list[float]] = {name: [] for name in addresses}
     dice = random.Random(5)
@@ -238,6 +245,13 @@ def measure_pages(address: str, addresses: Addresses, asked: int, home: Path) ->
         for _ in range(asked):
             path = make(dice, f"{dice.randint(20, 40)}d")
             alone[name].append(time_one(connection, path, is_forced=True))
+    return alone, floor
+
+
+def measure_together(
+    address: str, addresses: Addresses, home: Path, *, alone: dict[str, list[float]], floor: float
+) -> list[Row]:
+    """What most wait at most, for each address: one user alone, twenty, twenty and an import."""
     together = ask_together(address, addresses, threading.Event(), rounds=1)
     environment = {"HOME": str(tree(IMPORTED_MB)), "RELIGHT_HOME": str(home), "TZ": "UTC"}
     over = threading.Event()
@@ -249,10 +263,18 @@ def measure_pages(address: str, addresses: Addresses, asked: int, home: Path) ->
     imported = run(relight("import"), environment).seconds
     over.set()
     asking.join()
-    rows = []
-    for name in addresses:
-        figures = [p95(times[name]) for times in (alone, together, meanwhile)]
-        limits = [times * floor for times in (ALONE, TOGETHER, MEANWHILE)]
+    times = {"alone": alone, "together": together, "meanwhile": meanwhile}
+    rows = judge_times(floor, times)
+    rows.append((f"import of {IMPORTED_MB} MB meanwhile", f"{imported:.1f} s", "", ""))
+    return rows
+
+
+def judge_times(floor: float, times: dict[str, dict[str, list[float]]]) -> list[Row]:
+    """A row for each address: what most wait at most in each case, against its limit."""
+    rows: list[Row] = []
+    limits = [LIMITS[case] * floor for case in times]
+    for name in times["alone"]:
+        figures = [p95(found[name]) for found in times.values()]
         verdicts = {judge(*pair) for pair in zip(figures, limits, strict=True)}
         shown = " / ".join(f"{figure * 1000:.0f}" for figure in figures)
         limit = " / ".join(f"{limit * 1000:.0f}" for limit in limits)
@@ -260,7 +282,6 @@ def measure_pages(address: str, addresses: Addresses, asked: int, home: Path) ->
             (name, f"{shown} ms", f"{limit} ms", "MISSED" if "MISSED" in verdicts else "ok")
         )
     rows.append(("an empty Python", f"{floor * 1000:.0f} ms", "", ""))
-    rows.append((f"import of {IMPORTED_MB} MB meanwhile", f"{imported:.1f} s", "", ""))
     return rows
 
 

@@ -45,6 +45,15 @@ def test_a_wide_screen_is_filled(browser: Browser, address: str, path: str) -> N
         visit.check_access()
 
 
+@pytest.mark.parametrize("path", ["/sessions", "/failures", "/search?q=alembic"])
+def test_lists_fill_a_wide_screen_too(browser: Browser, address: str, path: str) -> None:
+    with visiting(browser, address, width=1920) as visit:
+        page = visit.open(path)
+        right = page.locator(".card").first.evaluate("one => one.getBoundingClientRect().right")
+        assert 1920 - right < 60
+        visit.check()
+
+
 def test_needs_and_figures_are_on_the_first_screen(browser: Browser, address: str) -> None:
     with visiting(browser, address) as visit:
         page = visit.open("/")

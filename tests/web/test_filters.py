@@ -99,6 +99,13 @@ def test_a_date_that_is_picked_counts_and_otherwise_the_word_stays(client: TestC
         assert "is not a day" not in text
 
 
+@pytest.mark.parametrize("since", ["today", "1d"])
+def test_today_is_one_choice_however_the_address_names_it(client: TestClient, since: str) -> None:
+    text = client.get(f"/sessions?since={since}").text
+    assert re.search(r'<a href="/sessions\?since=today" aria-current="true">today</a>', text)
+    assert "Take the dates out" not in text
+
+
 @pytest.mark.parametrize(
     ("path", "name"), [("/failures", "kind"), ("/skills/ticket-triage", "model")]
 )

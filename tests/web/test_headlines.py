@@ -110,6 +110,21 @@ def test_a_day_is_compared_with_the_day_before(tmp_path: Path) -> None:
     assert " in the day before" in page
 
 
+def test_an_equal_cost_is_a_change_of_zero_without_a_sign(tmp_path: Path) -> None:
+    for day, name in ((0, "22222222"), (1, "33333333")):
+        lines = [
+            build.claude_prompt("Look", at=day * 86_400 + 6),
+            build.claude_answer(f"day-{day}", at=day * 86_400 + 7),
+        ]
+        build.write_claude(tmp_path, lines, name=f"{name}-0000-4000-8000-000000000000")
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+    with serving.make_client(tmp_path / "relight") as client:
+        page = client.get("/?since=2026-11-16&until=2026-11-16").text
+    assert serving.read_tile(page, "Cost")[1] == "0 % vs. the day before"
+    assert serving.read_tile(page, "Failed tool calls")[1] == "0 of 0"
+
+
 def test_the_cost_of_sub_agents_is_in_the_curve_of_a_session(tmp_path: Path, store: Store) -> None:
     path = build.write_claude(tmp_path, build.claude_session())
     build.write_agent(path, [build.claude_prompt("Look", at=6), build.claude_answer("sub", at=7)])
