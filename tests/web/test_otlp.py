@@ -109,7 +109,7 @@ def test_exporters_are_asked_to_send_again_while_too_much_waits(
     body = encode("traces", make_call("a", 0))
     monkeypatch.setattr(otlp, "MOST_WAITING", 0)
     response = client.post("/v1/traces", content=body, headers=JSON)
-    assert (response.status_code, response.headers["retry-after"]) == (429, "1")
+    assert (response.status_code, response.headers["retry-after"]) == (503, "1")
     monkeypatch.setattr(otlp, "MOST_WAITING", 1)
     monkeypatch.setattr(receiver, "MOST_SPOOLED", -1)
     response = client.post("/v1/traces", content=body, headers=JSON)

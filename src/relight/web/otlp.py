@@ -78,7 +78,8 @@ class OtlpSite:
         if announced > MOST_BODY:
             raise too_large()
         if self._waiting >= MOST_WAITING or self._held + announced > MOST_HELD:
-            raise RefusedRequestError(429, "too many requests wait", retry_seconds=1)
+            # not 429: Python's exporters up to 1.44 drop what is refused so
+            raise RefusedRequestError(503, "too many requests wait", retry_seconds=1)
         self._waiting += 1
         held = 0
         try:
