@@ -118,7 +118,13 @@ class ObservedCall:
         request = read_request(urlsplit(self._url).path, self._body)
         if request is None or (self._status is not None and 300 <= self._status < 400):
             return None
-        answer = self._read_answer(request) if self._status and self._status < 300 else None
+        answer = None
+        try:
+            pieces = list(self.decode(self._pieces))
+            if self._status and self._status < 300:
+                answer = self._read_answer(request, pieces)
+        except Exception as damaged:  # noqa: BLE001 - the program's client raises the same
+            pieces, error = [], error or damaged
         if answer is not None and answer.is_pending and answer.is_complete:
             return None  # the program asks for the answer later, with another request
         first_at = answer.first_at if answer else None
@@ -126,26 +132,25 @@ class ObservedCall:
             request=request,
             address=self._url,
             answer=answer,
-            failure=self._find_failure(answer, error),
+            failure=self._find_failure(answer, pieces, error),
             duration_ms=duration_ms,
             first_token_ms=None if first_at is None else (first_at - self._started) * 1000,
             scope=self._scope,
         )
 
-    def _read_answer(self, request: WireRequest) -> WireAnswer:
+    def _read_answer(self, request: WireRequest, pieces: Pieces) -> WireAnswer:
         if self._is_stream:
-            return read_stream(request.format, self.decode(self._pieces))
-        return read_whole(request.format, self._join())
+            return read_stream(request.format, pieces)
+        return read_whole(request.format, _join(pieces))
 
-    def _join(self) -> bytes:
-        return b"".join(piece for _, piece in self.decode(self._pieces))
-
-    def _find_failure(self, answer: WireAnswer | None, error: BaseException | None) -> object:
+    def _find_failure(
+        self, answer: WireAnswer | None, pieces: Pieces, error: BaseException | None
+    ) -> object:
         """Return why the call gave no complete answer; None if it did."""
         from relight.judging.failures import classify_error, make_failure
 
-        if answer is None and self._status is not None:
-            text = self._join()[:ERROR_BYTES].decode("utf-8", "replace")
+        if answer is None and self._status is not None and self._status >= 300:
+            text = _join(pieces)[:ERROR_BYTES].decode("utf-8", "replace")
             return classify_error(text, status=self._status)
         if answer is not None and answer.error is not None:
             return classify_error(answer.error)
@@ -154,6 +159,10 @@ class ObservedCall:
         if isinstance(error, GeneratorExit):
             return make_failure("interrupted", "the program closed the stream before its end")
         return error or classify_error(BROKEN)
+
+
+def _join(pieces: Pieces) -> bytes:
+    return b"".join(piece for _, piece in pieces)
 
 
 def begin_call(
