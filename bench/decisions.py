@@ -6,7 +6,8 @@ what 99 of 100 simulations of this size stay within if the promised bound is the
 series for a bound of 5 %. A look that cannot give the verdict asked for is skipped: "worse" needs a
 difference of the margin, and "good enough" a difference below it. With that and a look at every
 fifth run, 500 series a cell take about eight minutes of one core; `--series N` draws more or fewer,
-and `--only alarms` (or `verdicts`, `arms`) chooses a part. Seeds are fixed, one for each series.
+and `--only alarms` (or `verdicts`, `arms`, `fleet`) chooses a part. Seeds are fixed, one for each
+series.
 """
 
 import argparse
@@ -44,16 +45,20 @@ def main(words: list[str]) -> int:
     """Print the table; 1 if a cell is beyond its limit."""
     parser = argparse.ArgumentParser(prog="bench decisions")
     parser.add_argument("--series", type=int, default=SERIES, help="series in each cell")
-    parser.add_argument("--only", choices=("verdicts", "arms", "alarms"), help="one part of them")
+    parser.add_argument(
+        "--only", choices=("verdicts", "arms", "alarms", "fleet"), help="one part of them"
+    )
     given = parser.parse_known_args(words)[0]
     series, only = given.series, given.only
     rows: list[Row] = [(f"of {series} series", "share", "limit", "")]
     from bench.alarms import watch_costs, watch_success
+    from bench.fleet import run_fleets
 
     parts = {
         "verdicts": (compare_job, recognise_equal, recognise_worse, compare_jobs, forecast),
         "arms": (compare_arms,),
         "alarms": (watch_success, watch_costs),
+        "fleet": (run_fleets,),
     }
     for part in parts[only] if only else [one for some in parts.values() for one in some]:
         for row in part(series):

@@ -256,6 +256,7 @@ command.more = {
     "compare": "job_compare",
     "history": "job_history",
     "retry": "job_retry",
+    "canary": "job_canary",
 }
 for each in (
     list_jobs,

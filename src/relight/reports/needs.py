@@ -20,7 +20,9 @@ from relight.text import count, dollars, plural
 if TYPE_CHECKING:
     from relight.reports.failures import NamedSpiral
 
-NeedKind = Literal["budget", "alarm", "job", "spiral", "outcome", "price", "file", "candidate"]
+NeedKind = Literal[
+    "budget", "alarm", "canary", "job", "spiral", "outcome", "price", "file", "candidate"
+]
 
 
 class Need(Struct, frozen=True, kw_only=True):
@@ -48,6 +50,7 @@ def find_needs(
     return [
         *_find_budgets(store),
         *_find_alarms(store),
+        *_find_canaries(store),
         *find_failing_jobs(jobs),
         *map(_show_spiral, spirals),
         *_find_unlabelled(store, chosen),
@@ -110,6 +113,24 @@ def _find_alarms(store: Store) -> list[Need]:
             name=one.scope.partition(":")[2],
         )
         for one in read_alarms(store, is_open=True).alarms
+    ]
+
+
+def _find_canaries(store: Store) -> list[Need]:
+    """Return the models on trial that wait for an answer: switch the job, or go back."""
+    if not store.has_rows("canary"):
+        return []
+    from relight.reports.canaries import list_asking
+
+    return [
+        Need(
+            kind="canary",
+            title=one.job,
+            reason=one.sentence,
+            command=as_typed("relight job canary ") + f"{shlex.quote(one.job)} --{one.asks}",
+            name=one.job,
+        )
+        for one in list_asking(store)
     ]
 
 

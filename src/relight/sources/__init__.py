@@ -83,6 +83,8 @@ class Source(Struct, frozen=True, kw_only=True):
     telemetry: str | None = None  # the reader of its telemetry, beside that of its files
     # True if no two machines give the same id: a session from two machines is one session
     has_global_ids: bool = False
+    # `module:Class`, a `job_editors.JobEditor`: what changes the model of its scheduler's jobs
+    job_editor: str | None = None
 
     def find_homes(self, environment: Mapping[str, str]) -> list[Path]:
         """The agent's home folders: those that its variable names, else the usual ones."""
@@ -209,6 +211,7 @@ SOURCES = {
             settings="config.yaml",
             resume=("hermes", "--resume"),
             resumes_anywhere=True,
+            job_editor="relight.sources.hermes.job_models:HermesJobs",
         ),
         Source(
             name="copilot",

@@ -115,6 +115,21 @@ def set_job_state(database: Connection, job_id: int, state: str, next_run_at: in
     )
 
 
+def set_definition(
+    database: Connection,
+    job_id: int,
+    definition: str,
+    *,
+    model: str | None,
+    provider: str | None,
+) -> None:
+    """Change what a job runs on; its next slot stays."""
+    database.execute(
+        "update job set definition = ?, model = ?, provider = ? where id = ?",
+        (definition, model, provider, job_id),
+    )
+
+
 def find_due_jobs(
     store: Store, *, now: int, limit: int, places: Sequence[str] = (), is_own: bool = True
 ) -> list[DueJob]:

@@ -64,6 +64,8 @@ class BegunRun(Struct, frozen=True):
     job: str
     scheduled_for: int | None
     definition: str
+    # JSON: the settings of a model on trial that this run was dealt
+    change: str | None
 
 
 class HeldRun(Struct, frozen=True):
@@ -156,8 +158,13 @@ def read_begun(store: Store, run_id: int) -> BegunRun:
     """A run with its job's definition."""
     return store.read(
         BegunRun,
-        "select run.key as key, job.key as job, scheduled_for, definition"
-        " from run join job on job.id = run.job_id where run.id = ?",
+        """
+            select run.key as key, job.key as job, scheduled_for, definition, (
+                select change from canary_deal join canary on canary.id = canary_id
+                where canary_deal.run_id = run.id and is_candidate = 1
+            ) as change
+            from run join job on job.id = run.job_id where run.id = ?
+        """,
         (run_id,),
     )[0]
 

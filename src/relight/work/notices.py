@@ -32,7 +32,7 @@ from relight.store.notices import (
 from relight.store.queries.runs import RunReport, read_unnoticed_runs
 from relight.text import clean_lines
 
-NoticeKind = Literal["run_failed", "budget", "alarm"]
+NoticeKind = Literal["run_failed", "budget", "alarm", "canary"]
 
 logger = logging.getLogger("relight")
 SEND_SECONDS = 10.0
@@ -79,8 +79,9 @@ def import_and_notify(store: Store, **options: Any) -> list[Imported]:
 
 
 def notify_news(store: Store) -> None:
-    """Look for alarms; notify of them, of failed runs and of budgets if asked for; never raise."""
+    """Look for alarms and at models on trial; notify of news if asked for; never raise."""
     watch_runs(store)
+    watch_canaries(store)
     notify_failed_runs(store)
     notify_budgets(store)
     notify_alarms(store)
@@ -95,6 +96,22 @@ def watch_runs(store: Store) -> None:
             refresh_alarms(store)
     except Exception as error:  # noqa: BLE001 - neither a run nor an import may fail by it
         logger.warning("alarms could not be looked for: %s", error)
+
+
+def watch_canaries(store: Store, *, now: int | None = None) -> None:
+    """Make the next steps of models on trial, and notify of each; never raise."""
+    try:
+        if not store.can_write or not store.has_rows("canary"):
+            return
+        from relight.reports.canaries import show_canary
+        from relight.work.jobs.canaries import review_canaries
+
+        for row in review_canaries(store, now=now):
+            one = show_canary(store, row)
+            key = f"{row.id} {row.state} {row.verdict}"
+            notify(store, "canary", key, one.sentence, asdict(one), now=now)
+    except Exception as error:  # noqa: BLE001 - neither a run nor an import may fail by it
+        logger.warning("models on trial could not be looked at: %s", error)
 
 
 def notify_alarms(store: Store, *, now: int | None = None) -> None:

@@ -40,7 +40,8 @@ _USES = """
 """
 # The model is the one that ran, not the one the job has now. A run that never began says nothing.
 RUNS = f"""
-    select job.full_name as job, {NAMED.format("coalesce(run.model, session.model)")} as model,
+    select run.id as run_id, job.full_name as job,
+        {NAMED.format("coalesce(run.model, session.model)")} as model,
         coalesce(label.outcome, run.outcome) as outcome, run.session_id, run.cost_nanos,
         run.input_tokens, run.cache_read_tokens, run.output_tokens,
         coalesce(run.started_at, run.scheduled_for) as at
@@ -49,7 +50,8 @@ RUNS = f"""
     left join label on label.session_id = run.session_id
     where run.status not in ('claimed', 'running', 'skipped', 'refused') {{test}}
     union all
-    select job.full_name as job, {NAMED.format("session.model")}, session.outcome,
+    select cast(null as bigint) as run_id, job.full_name as job,
+        {NAMED.format("session.model")}, session.outcome,
         session.id as session_id, cast(null as bigint) as cost_nanos,
         cast(null as bigint), cast(null as bigint), cast(null as bigint),
         session.started_at as at

@@ -74,6 +74,9 @@ NEED_ACTIONS: dict[NeedKind, NeedAction] = {
         others="alarms",
         all_path="/jobs#alarms",
     ),
+    "canary": NeedAction(
+        "see its trial", "/jobs/{}", anchor="#canary", others="models on trial", all_path="/jobs"
+    ),
     "job": NeedAction(
         "see its runs", "/jobs/{}", {"outcome": "failure"}, "#runs-title", "failing jobs", "/jobs"
     ),

@@ -286,13 +286,16 @@ def make_workplace(task: TrialTask, scratch: Path, *, in_place: bool) -> Path:
     if task.workdir is None:
         folder.mkdir(parents=True)
         return folder
-    try:
-        shutil.copytree(task.workdir, folder, symlinks=True, ignore=_ignore_special)
-    except (OSError, shutil.Error) as error:
-        raise RelightError(
-            f"{task.workdir} cannot be copied: {error}", "use --in-place to work in it"
-        ) from error
+    copy_folder(task.workdir, folder, hint="use --in-place to work in it")
     return folder
+
+
+def copy_folder(source: str | Path, folder: Path, *, hint: str) -> None:
+    """Copy a folder with all that has content; raise with the hint if that fails."""
+    try:
+        shutil.copytree(source, folder, symlinks=True, ignore=_ignore_special)
+    except (OSError, shutil.Error) as error:
+        raise RelightError(f"{source} cannot be copied: {error}", hint) from error
 
 
 def _ignore_special(folder: str, names: list[str]) -> set[str]:

@@ -20,8 +20,15 @@ from relight.store import Store
 from relight.store.runs import find_held_run, read_begun
 from relight.work.jobs.job import JobDefinition, JobResult, JobRun
 from relight.work.jobs.lost_runs import find_dead, settle_dead
-from relight.work.jobs.registry import decode_job
-from relight.work.jobs.slots import ANYWHERE, begin, claim_due, find_claimed, finish, keep_lease
+from relight.work.jobs.slots import (
+    ANYWHERE,
+    begin,
+    claim_due,
+    decode_begun,
+    find_claimed,
+    finish,
+    keep_lease,
+)
 
 HolderName = Annotated[str, Meta(min_length=1, max_length=200)]
 
@@ -132,7 +139,7 @@ class StoreBoard:
             scheduled_for=row.scheduled_for,
             started_at=self._now(),
         )
-        return BegunSlot(decode_job(row.definition), run)
+        return BegunSlot(decode_begun(row), run)
 
     def keep(self, holder: str) -> None:
         """Extend the lease on all runs of a holder."""

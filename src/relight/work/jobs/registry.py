@@ -10,10 +10,12 @@ import msgspec
 
 from relight.errors import MissingError, RelightError
 from relight.model import row_id
+from relight.names import find_model_name
 from relight.redact import redact_text
 from relight.reports.retries import RetryAdvice, judge_run_retry
 from relight.reports.runs import JobHistory, JobReport, read_jobs
 from relight.store import Store
+from relight.store.canaries import SwitchRow, add_switch
 from relight.store.jobs import (
     JobRow,
     OwnJob,
@@ -26,6 +28,7 @@ from relight.store.jobs import (
     set_job_state,
 )
 from relight.store.queries.runs import read_runs
+from relight.store.sql import Connection
 from relight.times import read_time, write_time
 from relight.work.jobs.job import JobDefinition, JobFields, check_job
 from relight.work.jobs.schedules import Schedule, find_next, read_schedule
@@ -110,6 +113,8 @@ def add_jobs(
                     f"the schedule {job.schedule!r} of {job.name} is in the past",
                     "give it a time in the future",
                 )
+            if before is not None:
+                _record_switch(store, database, decode_job(before.definition), checked, now=now)
             is_paused = job.name in paused or (before is not None and before.state == "paused")
             replace_job(
                 database,
@@ -120,6 +125,22 @@ def add_jobs(
                     due=None if is_paused else due,
                 ),
             )
+
+
+def _record_switch(
+    store: Store, database: Connection, before: JobDefinition, after: JobDefinition, *, now: int
+) -> None:
+    """Write into the job's history that a person gave it another model."""
+    models = [job.model or job.default_model for job in (before, after)]
+    if models[0] != models[1]:
+        import getpass
+
+        aliases = store.config.models.aliases
+        old, new = (find_model_name(model, aliases) if model else None for model in models)
+        add_switch(
+            database,
+            SwitchRow(after.name, now, old, new, made_by=getpass.getuser(), reason="edited"),
+        )
 
 
 def make_row(

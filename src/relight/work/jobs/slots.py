@@ -8,7 +8,7 @@ repeated.
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -27,6 +27,7 @@ from relight.store.jobs import (
     set_job_state,
 )
 from relight.store.runs import (
+    BegunRun,
     ClaimRow,
     RunEndRow,
     find_held_runs,
@@ -111,6 +112,7 @@ def claim_due(
     are those that the holder can run jobs of, and `is_own` is True for this store's schedulers.
     """
     claimed: list[int] = []
+    deal_slot = _find_dealer(store)
     find = partial(find_due_jobs, store, now=now, places=places, is_own=is_own)
     while limit > len(claimed) and find(limit=1):
         with store.transaction() as database:
@@ -119,8 +121,18 @@ def claim_due(
                 set_job_state(database, job.id, state, slot.next_at)
                 row = _make_row(job, slot, holder, now=now)
                 if insert_run(database, row) and slot.is_run:
+                    deal_slot(store, database, job, row, now=now)
                     claimed.append(row.id)
     return claimed
+
+
+def _find_dealer(store: Store) -> Callable[..., None]:
+    """Return the function that deals a slot to a model on trial, if there may be one."""
+    if not store.has_rows("canary"):
+        return lambda *_, **__: None
+    from relight.work.jobs.canaries import deal_slot
+
+    return deal_slot
 
 
 def find_claimed(store: Store, holder: str) -> list[int]:
@@ -216,7 +228,13 @@ def begin(
         return None
     slot = begun.scheduled_for
     run = JobRun(id=run_id, key=begun.key, job=begun.job, scheduled_for=slot, started_at=now)
-    return decode_job(begun.definition), run
+    return decode_begun(begun), run
+
+
+def decode_begun(begun: BegunRun) -> JobDefinition:
+    """Return the job of a run, with the settings that the run was dealt."""
+    job = decode_job(begun.definition)
+    return replace(job, **msgspec.json.decode(begun.change)) if begun.change else job
 
 
 def keep_lease(store: Store, holder: str, *, now: int) -> None:

@@ -1,0 +1,113 @@
+"""A fleet of jobs under canaries: how much of the possible saving is found, and wrong switches.
+
+30 jobs: 40 % run once a day, 35 % 4 times, 25 % 24 times; the model in use succeeds at 90 to 99 %.
+45 % of the candidates are equal, 10 % 2 points better, 15 % 2 worse, and 10 % each 5, 10 and 25
+worse. A run of a candidate saves the same in every job, so a job's saving is its runs a day. The
+canary is the product's own: share, steps, and the check of replayed tasks come from
+`relight.stats.canary`. A job is looked at after every fifth run, one that runs once a day after
+every run.
+"""
+
+import random
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from bench.decisions import Row, at_most, deal, judge_limit
+from relight.stats.canary import FIRST_SHARE, can_count, choose_step, find_share
+from relight.stats.odds import LEAST_FAILURES, MARGIN, Tally
+
+JOBS = 30
+DAYS = (30, 60, 90, 180)
+PACES = ((1, 0.4), (4, 0.35), (24, 0.25))
+APART = ((0.0, 0.45), (0.02, 0.10), (-0.02, 0.15), (-0.05, 0.10), (-0.10, 0.10), (-0.25, 0.10))
+# the model in use has run for so long before
+BEFORE_DAYS, LEAST_BEFORE = 60, 60
+REPLAYED, CHECKED = 60, 30
+
+
+class FleetJob(Struct):
+    """One job: its pace, how its models fare, and the day it was switched and went back."""
+
+    pace: int
+    rate: float
+    apart: float
+    promoted_on: int | None = None
+    back_on: int | None = None
+    extra_failures: float = 0.0
+
+    def is_switched(self, day: int) -> bool:
+        return self.promoted_on is not None and self.promoted_on <= day < (self.back_on or 10**9)
+
+
+def run_fleets(series: int) -> Iterator[Row]:
+    """Savings found and wrong switches, live alone and with replayed tasks."""
+    fleets = max(series // 25, 4)
+    for replayed, day, bound in ((0, 180, 0.8), (REPLAYED, 90, 0.8)):
+        jobs = [
+            run_job(random.Random(f"{replayed} {place} {dice.random()}"), place, replayed)
+            for dice in deal(f"fleet {replayed}", fleets)
+            for place in range(JOBS)
+        ]
+        how = f"{replayed} tasks replayed" if replayed else "live"
+        possible = sum(one.pace for one in jobs if one.apart > -MARGIN)
+        for shown in DAYS:
+            found = sum(one.pace for one in jobs if one.apart > -MARGIN and one.is_switched(shown))
+            share = found / possible
+            what = f"fleet, {how}: savings found in {shown} days"
+            if shown == day:
+                yield (what, f"{share:.1%}", f"≥ {bound:.0%}", judge_limit(share >= bound))
+            else:
+                yield (what, f"{share:.1%}", "", "")
+        wrong = [one for one in jobs if one.apart <= -MARGIN]
+        switched = sum(one.promoted_on is not None for one in wrong)
+        yield at_most(f"fleet, {how}: wrong candidate switched", switched, len(wrong), 0.05)
+        good = [one for one in jobs if one.apart >= 0]
+        lost = sum(one.back_on is not None for one in good)
+        yield at_most(f"fleet, {how}: equal or better one stopped", lost, len(good), 0.05)
+        for apart, most in ((-0.25, 6.0), (-0.10, 10.0), (-0.05, 17.0)):
+            extra = [one.extra_failures for one in wrong if one.apart == apart]
+            mean = sum(extra) / max(len(extra), 1)
+            what = f"fleet, {how}: {apart * 100:.0f} points, extra failures of a candidate"
+            yield (what, f"{mean:.1f}", f"≤ {most:g}", judge_limit(mean <= most))
+
+
+def run_job(dice: random.Random, place: int, replayed: int) -> FleetJob:
+    """Run one job for half a year: trial, promotion, and the watch after it."""
+    pace = dice.choices([one for one, _ in PACES], [share for _, share in PACES])[0]
+    apart = dice.choices([one for one, _ in APART], [share for _, share in APART])[0]
+    job = FleetJob(pace, dice.uniform(0.9, 0.99), apart)
+    other = min(job.rate + apart, 1.0)
+    a = _draw(dice, max(pace * BEFORE_DAYS, LEAST_BEFORE), job.rate)
+    b = [0, 0]
+    if replayed and can_count(Tally(*_draw(dice, CHECKED, job.rate)), Tally(*a)):
+        b = _draw(dice, replayed, other)
+    share, step = FIRST_SHARE, 5 if pace > 1 else 1
+    for number in range(1, DAYS[-1] * pace + 1):
+        day = number // pace
+        is_new = job.promoted_on is not None or dice.random() < share
+        side, rate = (b, other) if is_new else (a, job.rate)
+        side[dice.random() >= rate] += 1
+        job.extra_failures += -apart if is_new and apart < 0 else 0.0
+        if number % step or not b[0] + b[1]:
+            continue
+        first, second = Tally(*a), Tally(*b)
+        # looks that can show nothing are left out: they are the most
+        is_behind = first.rate - second.rate >= MARGIN
+        if is_behind and second.failures < LEAST_FAILURES:
+            continue
+        if not is_behind and job.promoted_on is not None:
+            continue
+        done = choose_step(first, second, is_promoted=job.promoted_on is not None)
+        if done == "stop":
+            job.back_on = day
+            return job
+        if done == "promote":
+            job.promoted_on = day
+        share = find_share(first, second)
+    return job
+
+
+def _draw(dice: random.Random, runs: int, rate: float) -> list[int]:
+    failed = sum(dice.random() >= rate for _ in range(runs))
+    return [runs - failed, failed]

@@ -1,0 +1,200 @@
+"""The command `job canary`."""
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from relight.cli.comparison import margin_option
+from relight.cli.options import (
+    confirm,
+    current_store,
+    json_option,
+    print_json,
+    reading_command,
+    yes_option,
+)
+
+if TYPE_CHECKING:
+    from relight.reports.canaries import CanaryList
+    from relight.store import Store
+    from relight.work.jobs.canary_plan import CanaryOrder, CanaryPlan
+
+
+def _read_share(_: click.Context, __: click.Parameter, text: str) -> float:
+    """Return a share from 20%, 20 or 0.2."""
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        raise click.BadParameter("give a share, as 20% or 0.2") from None
+    share = number / 100 if number >= 1 else number
+    if not 0 < share < 1:
+        raise click.BadParameter(f"give more than 0 and less than 100 percent, not {text}")
+    return share
+
+
+@reading_command("canary", example="relight job canary inbox --model gpt-5-mini")
+@click.argument("name", required=False)
+@click.option("--model", metavar="M", help="Try this model in a share of the job's runs.")
+@click.option("--base-url", help="The address of that model, if it is not the job's.")
+@click.option("--key-variable", metavar="NAME", help="The variable with the key for it.")
+@click.option("--provider", help="Its provider, for the price.")
+@click.option(
+    "--share",
+    callback=_read_share,
+    default="20%",
+    metavar="X",
+    help="Its first share of the runs (default: 20%; 50% after 20 clean runs).",
+)
+@margin_option
+@click.option(
+    "--budget-usd", type=click.FloatRange(min=0, min_open=True), help="All its runs cost."
+)
+@click.option("--replay", type=click.IntRange(1), metavar="N", help="Repeat N past tasks first.")
+@click.option("--auto", is_flag=True, help="Switch, and go back, without asking.")
+@click.option("--anyway", is_flag=True, help="Begin also if it takes more than 180 days.")
+@click.option("--promote", "action", flag_value="promote", help="Switch the job to it.")
+@click.option("--back", "action", flag_value="back", help="Go back to the model before.")
+@click.option("--stop", "action", flag_value="stop", help="End the trial.")
+@yes_option
+@json_option
+def canary(
+    name: str | None,
+    model: str | None,
+    base_url: str | None,
+    key_variable: str | None,
+    provider: str | None,
+    share: float,
+    margin: float,
+    budget_usd: float | None,
+    replay: int | None,
+    auto: bool,
+    anyway: bool,
+    action: str | None,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Try a cheaper model in a share of a job's runs, and switch when it is good enough.
+
+    Each slot is dealt at random before its run. A model that does worse is stopped. Without --model
+    the command shows the trials, and every switch with what it saved. Without a name it lists all.
+    """
+    if name is None and (model or action):
+        raise click.UsageError("name a job")
+    if model and action:
+        raise click.UsageError("--model begins a trial; --promote, --back and --stop end one")
+    with current_store() as store:
+        if model is not None and name is not None:
+            from relight.work.jobs.canary_plan import CanaryOrder
+
+            order = CanaryOrder(
+                model=model,
+                base_url=base_url,
+                key_variable=key_variable,
+                provider=provider,
+                share=share,
+                margin=margin,
+                budget_usd=budget_usd,
+                is_auto=auto,
+                anyway=anyway,
+                replay=replay or 0,
+            )
+            _begin(store, name, order, yes=yes or as_json)
+        elif action is not None and name is not None:
+            _answer(store, name, action)
+        from relight.reports.canaries import read_canary_list
+
+        found = read_canary_list(store, _find_name(store, name))
+    if as_json:
+        print_json(found)
+    else:
+        _print(found, name)
+
+
+def _find_name(store: "Store", name: str | None) -> str | None:
+    """Return a job's full name; one that was removed keeps its trials."""
+    from relight.store.queries.runs import find_job_names
+
+    names = find_job_names(store, name) if name else []
+    return names[0] if names else name
+
+
+def _begin(store: "Store", name: str, order: "CanaryOrder", *, yes: bool) -> None:
+    from relight.cli import screen
+    from relight.work.jobs.canary_plan import plan_canary, start_canary
+
+    plan = plan_canary(store, name, order, now=round(time.time() * 1000))
+    click.echo(screen.clean(plan.sentence), err=True)
+    if ":" in plan.row.job:
+        _show_change(plan)
+    if not yes:
+        confirm(f"Try {plan.row.model} in {plan.row.job}?")
+    replay = None
+    if order.replay:
+        from relight.work.jobs.replays import replay_tasks
+
+        replay = replay_tasks(store, plan.row, number=order.replay, report=_show_task)
+    start_canary(store, plan, replay=replay)
+
+
+def _show_change(plan: "CanaryPlan") -> None:
+    import msgspec
+
+    from relight.cli import screen
+    from relight.work.jobs.canaries import find_editor
+
+    editor, key = find_editor(plan.row.job)
+    change = msgspec.json.decode(plan.row.change, type=dict[str, str | None])
+    shown = editor.show_change(key, change["model"], change["provider"])
+    click.echo(screen.clean_lines(shown), err=True)
+    click.echo("each of its runs is dealt so, or back; --stop and --back undo it", err=True)
+
+
+def _show_task(line: str) -> None:
+    from relight.cli import screen
+
+    click.echo(screen.clean(line), err=True)
+
+
+def _answer(store: "Store", name: str, action: str) -> None:
+    import getpass
+
+    from relight.work.jobs.canaries import answer
+
+    job = _find_name(store, name) or name
+    answer(store, job, action, made_by=getpass.getuser(), now=round(time.time() * 1000))
+
+
+def _print(found: "CanaryList", name: str | None) -> None:
+    from relight.cli import screen
+    from relight.errors import as_typed
+    from relight.reports.canaries import describe_switch
+
+    for one in found.canaries:
+        style = "bold" if one.state in ("running", "promoted") else "dim"
+        screen.print_text(one.sentence, style=style)
+    if not found.canaries:
+        where = f" in {name}" if name else ""
+        hint = f"relight job canary {name or 'NAME'} --model CHEAPER"
+        click.echo(as_typed(f"no model was tried{where}: {hint}"))
+    if found.switches:
+        columns = [
+            screen.Column("switched", is_number=False, is_name=True),
+            screen.Column("from", is_number=False),
+            screen.Column("to", is_number=False),
+            screen.Column("by", is_number=False),
+            screen.Column("why", is_number=False, lines=3),
+            screen.Column("since then", is_number=False, lines=3),
+        ]
+        rows = [
+            [
+                (one.at or "")[:16].replace("T", " "),
+                one.from_model or "",
+                one.to_model or "",
+                one.made_by,
+                one.reason,
+                describe_switch(one),
+            ]
+            for one in found.switches
+        ]
+        screen.print_table(columns, rows)

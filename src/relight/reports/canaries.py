@@ -1,0 +1,332 @@
+"""Models on trial in jobs: their runs against those of the model in use, and what switches saved.
+
+Runs were dealt at random, so that a difference is the model's. The verdict is kept from the look
+that showed it; the counts go on.
+"""
+
+import time
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from relight.errors import as_typed
+from relight.reports.comparison.pairing import MOST_APART, MOST_UNKNOWN, RECENT_DAYS
+from relight.reports.comparison.sentences import count_of, points
+from relight.stats.odds import Tally, find_interval
+from relight.store import Store
+from relight.store.canaries import (
+    ArmCount,
+    CanaryRow,
+    SpanCount,
+    count_arms,
+    count_span,
+    read_canaries,
+    read_switches,
+)
+from relight.store.queries.comparison import read_job_cells
+from relight.text import dollars, plural
+from relight.times import write_time
+
+DAY_MS = 86_400_000
+CanaryState = Literal["running", "promoted", "stopped", "rolled_back", "replaced"]
+Question = Literal["promote", "back"]
+
+
+class ReplayReport(Struct, frozen=True, kw_only=True):
+    """Past tasks that were repeated on the model on trial, and on the one in use as a check.
+
+    They count as runs if the check succeeds as often as the live runs do. `skipped` names the tasks
+    that could not be repeated safely, with the reason.
+    """
+
+    tasks: int
+    successes: int
+    failures: int
+    unknown: int
+    check_successes: int
+    check_failures: int
+    is_counted: bool
+    cost_usd: float | None
+    skipped: list[str] = []
+
+
+class SwitchReport(Struct, frozen=True, kw_only=True):
+    """A change of a job's model, by whom, why, and what it saved until the next one.
+
+    `saved_usd` and `more_failures` are against the earlier model's mean before; negative savings
+    are costs. None is unknown.
+    """
+
+    at: str | None
+    from_model: str | None
+    to_model: str | None
+    made_by: str
+    reason: str
+    runs: int
+    failures: int
+    saved_usd: float | None
+    more_failures: float | None
+
+
+class CanaryReport(Struct, frozen=True, kw_only=True):
+    """A model on trial in a job. Counts with the prefix `against_` are of the model in use.
+
+    `asks` is the answer that it waits for. `low` and `high` bound the difference of success.
+    """
+
+    id: int
+    job: str
+    model: str
+    against: str | None
+    state: CanaryState
+    verdict: str | None
+    asks: Question | None
+    margin: float
+    share: float
+    is_auto: bool
+    budget_usd: float | None
+    started_at: str | None
+    promoted_at: str | None
+    ended_at: str | None
+    reason: str | None
+    successes: int
+    failures: int
+    unknown: int
+    against_successes: int
+    against_failures: int
+    against_unknown: int
+    low: float | None
+    high: float | None
+    cost_usd: float | None
+    saving_month_usd: float | None
+    replay: ReplayReport | None
+    sentence: str
+
+
+class CanaryList(Struct, frozen=True):
+    """Models on trial, newest first, and the changes of a job's model, oldest first."""
+
+    canaries: list[CanaryReport]
+    switches: list[SwitchReport]
+
+
+class Evidence(Struct, frozen=True):
+    """What a canary is judged by: the tallies with counted replays, and the arms they are from."""
+
+    a: Tally
+    b: Tally
+    control: ArmCount
+    candidate: ArmCount
+    replay: ReplayReport | None
+
+    @property
+    def has_unknown(self) -> bool:
+        """True if too many outcomes are unknown for "good enough"."""
+        shares = [1 - one.known / one.runs for one in (self.control, self.candidate) if one.runs]
+        return max(shares, default=0.0) > MOST_UNKNOWN or (
+            len(shares) > 1 and abs(shares[0] - shares[1]) > MOST_APART
+        )
+
+    @property
+    def is_cheaper(self) -> bool | None:
+        """True if a run of the model on trial costs less; None if a cost is unknown."""
+        if not self.control.priced or not self.candidate.priced:
+            return None
+        return _mean(self.candidate) < _mean(self.control)
+
+
+def read_canary_list(store: Store, job: str | None = None, *, now: int | None = None) -> CanaryList:
+    """Return the canaries of a job, or of all; the switches are those of the one job."""
+    found = [show_canary(store, row, now=now) for row in read_canaries(store, job)]
+    return CanaryList(found, list_switches(store, job) if job else [])
+
+
+def list_asking(store: Store) -> list[CanaryReport]:
+    """Return the canaries that wait for a person's answer."""
+    rows = [row for row in read_canaries(store, is_open=True) if find_question(row)]
+    return [show_canary(store, row) for row in rows]
+
+
+def find_question(row: CanaryRow) -> Question | None:
+    """Return the answer that a canary waits for."""
+    if row.is_auto or row.verdict is None:
+        return None
+    if row.state == "running" and row.verdict == "good enough":
+        return "promote"
+    return "back" if row.state == "promoted" and row.verdict == "worse" else None
+
+
+def read_evidence(store: Store, row: CanaryRow) -> Evidence:
+    """Return the runs that a canary is judged by."""
+    control, candidate = count_arms(store, row)
+    replay = msgspec.json.decode(row.replay, type=ReplayReport) if row.replay else None
+    b = _tally(candidate)
+    if replay is not None and replay.is_counted:
+        b = Tally(b.successes + replay.successes, b.failures + replay.failures)
+    return Evidence(_tally(control), b, control, candidate, replay)
+
+
+def show_canary(store: Store, row: CanaryRow, *, now: int | None = None) -> CanaryReport:
+    """Return a canary with its counts, its interval and its sentence."""
+    seen = read_evidence(store, row)
+    low = high = None
+    if seen.a.runs and seen.b.runs:
+        low, high = find_interval([(seen.a, seen.b)])
+    control, candidate = seen.control, seen.candidate
+    report = CanaryReport(
+        id=row.id,
+        job=row.job,
+        model=row.model,
+        against=row.against,
+        state=row.state,  # type: ignore[arg-type]
+        verdict=row.verdict,
+        asks=find_question(row),
+        margin=row.margin,
+        share=row.share,
+        is_auto=bool(row.is_auto),
+        budget_usd=None if row.budget_nanos is None else row.budget_nanos / 1e9,
+        started_at=write_time(row.started_at),
+        promoted_at=write_time(row.promoted_at),
+        ended_at=write_time(row.ended_at),
+        reason=row.reason,
+        successes=candidate.successes,
+        failures=candidate.known - candidate.successes,
+        unknown=candidate.runs - candidate.known,
+        against_successes=control.successes,
+        against_failures=control.known - control.successes,
+        against_unknown=control.runs - control.known,
+        low=low,
+        high=high,
+        cost_usd=candidate.nanos / 1e9 if candidate.priced else None,
+        saving_month_usd=_find_saving(store, row, seen, now=now),
+        replay=seen.replay,
+        sentence="",
+    )
+    return msgspec.structs.replace(report, sentence=describe_canary(report))
+
+
+def describe_canary(one: CanaryReport) -> str:
+    """Return what is known about a model on trial, and what happens next."""
+    ours = count_of(one.successes, one.failures)
+    theirs = count_of(one.against_successes, one.against_failures)
+    against = one.against or "the model in use"
+    bounds = f" ({describe_bounds(one.low, one.high)})" if one.low is not None else ""
+    counts = f"{ours} succeeded, {against} {theirs}{bounds}"
+    saving = one.saving_month_usd
+    saves = f" It saves {dollars(saving)} a month." if saving and saving > 0 else ""
+    command = f"relight job canary {one.job}"
+    if one.state == "running" and one.verdict == "good enough":
+        ask = as_typed(f" `{command} --promote` switches the job.") if one.asks else ""
+        return (
+            f"{one.model} is good enough for {one.job}, within {points(one.margin)}: {counts}."
+            f" Its runs were dealt at random.{saves}{ask}"
+        )
+    if one.state == "running":
+        return (
+            f"{one.model} is on trial in {one.job} with {one.share:.0%} of the runs: {counts}."
+            f"{_describe_replay(one.replay)}"
+        )
+    if one.state == "promoted" and one.verdict == "worse":
+        ask = as_typed(f" `{command} --back` goes back to {against}.") if one.asks else ""
+        return f"{one.model} does worse at {one.job} since the switch: {counts}.{ask}"
+    if one.state == "promoted":
+        return f"{one.job} runs on {one.model}: {counts}.{saves} It is watched."
+    return f"{one.model} is not on trial in {one.job} any more: {one.reason}; {counts}."
+
+
+def describe_bounds(low: float | None, high: float | None) -> str:
+    """Return an interval of differences in words.
+
+    >>> describe_bounds(-0.04, 0.02)
+    'between 4 points worse and 2 better'
+    """
+
+    def side(value: float) -> str:
+        return f"{abs(value) * 100:.0f} {'worse' if value < 0 else 'better'}"
+
+    if low is None or high is None:
+        return "no bound is known"
+    if low < 0 <= high:
+        return f"between {abs(low) * 100:.0f} points worse and {high * 100:.0f} better"
+    return f"between {side(low)} and {side(high)}, in points"
+
+
+def _describe_replay(replay: ReplayReport | None) -> str:
+    if replay is None:
+        return ""
+    done = f"{replay.successes} of {replay.successes + replay.failures} replayed tasks succeeded"
+    if replay.is_counted:
+        return f" {done} as well, and count."
+    checked = replay.check_successes + replay.check_failures
+    return (
+        f" {done}; they do not count, since {replay.check_successes} of {checked} succeeded on the"
+        " model in use, where 30 must succeed as often as its runs do."
+    )
+
+
+def list_switches(store: Store, job: str) -> list[SwitchReport]:
+    """Return the changes of a job's model, oldest first, each with what it saved or cost."""
+    rows = read_switches(store, job)
+    found = []
+    for place, row in enumerate(rows, start=1):
+        end = rows[place].at if place < len(rows) else None
+        before = count_span(store, job, row.from_model, until=row.at)
+        after = count_span(store, job, row.to_model, since=row.at, until=end)
+        found.append(
+            SwitchReport(
+                at=write_time(row.at),
+                from_model=row.from_model,
+                to_model=row.to_model,
+                made_by=row.made_by,
+                reason=row.reason,
+                runs=after.runs,
+                failures=after.known - after.successes,
+                saved_usd=_compare_costs(before, after),
+                more_failures=_compare_failures(before, after),
+            )
+        )
+    return found
+
+
+def describe_switch(one: SwitchReport) -> str:
+    """Return what a switch did, in words."""
+    parts = [plural(one.runs, "run")]
+    if one.saved_usd is not None:
+        word = "saved" if one.saved_usd >= 0 else "cost"
+        parts.append(f"{word} {dollars(abs(one.saved_usd))}")
+    if one.more_failures is not None:
+        word = "more" if one.more_failures >= 0 else "fewer"
+        parts.append(f"{abs(one.more_failures):.1f} failures {word} than before")
+    return ", ".join(parts)
+
+
+def _compare_costs(before: SpanCount, after: SpanCount) -> float | None:
+    if not before.priced or not after.priced:
+        return None
+    return after.priced * (_mean(before) - _mean(after)) / 1e9
+
+
+def _compare_failures(before: SpanCount, after: SpanCount) -> float | None:
+    if not before.known or not after.known:
+        return None
+    usual = 1 - before.successes / before.known
+    return (after.known - after.successes) - usual * after.known
+
+
+def _find_saving(store: Store, row: CanaryRow, seen: Evidence, *, now: int | None) -> float | None:
+    """Return what the runs of the last 30 days cost more on the model in use than on the other."""
+    if seen.is_cheaper is None:
+        return None
+    at = round(time.time() * 1000) if now is None else now
+    cells = read_job_cells(store, row.job, since=at - RECENT_DAYS * DAY_MS)
+    recent = sum(cell.recent for cell in cells)
+    return recent * (_mean(seen.control) - _mean(seen.candidate)) / 1e9
+
+
+def _mean(one: ArmCount | SpanCount) -> float:
+    return one.nanos / one.priced
+
+
+def _tally(one: ArmCount) -> Tally:
+    return Tally(one.successes, one.known - one.successes)

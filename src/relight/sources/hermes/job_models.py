@@ -1,0 +1,122 @@
+"""The models of Hermes' jobs, changed by `hermes cron edit` or, without it, in `cron/jobs.json`."""
+
+import difflib
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from relight.errors import MissingError, RelightError
+from relight.locks import hold, open_lock, replace_when_whole
+from relight.sources.hermes.cron import JOBS
+
+PROGRAM = "hermes"
+# Hermes holds it while it changes its jobs
+LOCK = ".jobs.lock"
+SECONDS = 60.0
+
+
+class HermesJobs:
+    """The jobs of one Hermes home."""
+
+    def __init__(self, home: Path, environment: Mapping[str, str]) -> None:
+        self._home = home
+        self._environment = environment
+        self._program = shutil.which(PROGRAM, path=environment.get("PATH"))
+
+    def read_model(self, key: str) -> tuple[str | None, str | None, str | None]:
+        """Return the model and the provider that the job names, and the model that it runs on."""
+        job = _find(self._read(), key)
+        model = job.get("model") or None
+        return model, job.get("provider") or None, model or job.get("model_snapshot") or None
+
+    def write_model(self, key: str, model: str | None, provider: str | None) -> None:
+        """Change the model of a job; raise unless it is in the file afterwards."""
+        if self.read_model(key)[:2] == (model, provider):
+            return
+        if self._program is None:
+            with self._locked():
+                document = self._read()
+                _change(_find(document, key), model, provider)
+                mode = self._path.stat().st_mode & 0o777
+                with replace_when_whole(self._path) as file:
+                    file.write(_encode(document).encode())
+                self._path.chmod(mode)
+        else:
+            self._edit(key, model, provider)
+        if self.read_model(key)[:2] != (model, provider):
+            raise RelightError(f"{PROGRAM} did not take {model} for its job {key}", "set it there")
+
+    def show_change(self, key: str, model: str | None, provider: str | None) -> str:
+        """Return the command that makes the change, or a diff of the file."""
+        if self._program is not None:
+            return " ".join(self._words(key, model, provider))
+        before, after = self._read(), self._read()
+        _change(_find(after, key), model, provider)
+        old, new = (_encode(one).splitlines(keepends=True) for one in (before, after))
+        name = str(self._path)
+        return "".join(difflib.unified_diff(old, new, fromfile=name, tofile=name, n=1))
+
+    @property
+    def _path(self) -> Path:
+        return self._home / "cron" / JOBS
+
+    def _read(self) -> Any:
+        try:
+            return json.loads(self._path.read_text(encoding="utf-8-sig"))
+        except (OSError, ValueError) as error:
+            raise RelightError(f"cannot read {self._path}: {error}", "is it there?") from error
+
+    def _words(self, key: str, model: str | None, provider: str | None) -> list[str]:
+        words = [PROGRAM, "cron", "edit", key, "--model", model or ""]
+        if self.read_model(key)[1] != provider:
+            words += ["--provider", provider or ""]
+        return words
+
+    def _edit(self, key: str, model: str | None, provider: str | None) -> None:
+        assert self._program is not None
+        words = [self._program, *self._words(key, model, provider)[1:]]
+        environment = {**self._environment, "HERMES_HOME": str(self._home)}
+        try:
+            done = subprocess.run(
+                words,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise RelightError(f"{PROGRAM} cron edit failed: {error}", "try it by hand") from error
+        if done.returncode:
+            said = (done.stderr or done.stdout).strip().splitlines()
+            reason = said[-1] if said else f"exit code {done.returncode}"
+            raise RelightError(f"{PROGRAM} cron edit failed: {reason}", "try it by hand")
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with open_lock(self._path.with_name(LOCK)) as file:
+            hold(file.fileno())
+            yield
+
+
+def _find(document: Any, key: str) -> dict[str, Any]:
+    jobs = document.get("jobs") if isinstance(document, dict) else document
+    for job in jobs or ():
+        if isinstance(job, dict) and str(job.get("id")) == key:
+            return job
+    raise MissingError(f"{PROGRAM} has no job {key} any more", "`relight job list` shows its jobs")
+
+
+def _change(job: dict[str, Any], model: str | None, provider: str | None) -> None:
+    job["model"], job["provider"] = model, provider
+
+
+def _encode(document: Any) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False) + os.linesep

@@ -1,0 +1,263 @@
+"""The tables `canary`, `canary_deal` and `job_switch`: models on trial in jobs, and switches."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+from msgspec.structs import astuple, replace
+
+from relight.store import Store
+from relight.store.queries.comparison import RESULT, RUNS
+from relight.store.sql import Connection, column_list, insert
+
+_OPEN = "state in ('running', 'promoted')"
+
+
+class CanaryRow(Struct, frozen=True):
+    """A row of `canary`; `change`, `before` and `replay` are JSON."""
+
+    id: int
+    job: str
+    model: str
+    against: str | None
+    change: str
+    before: str
+    margin: float
+    first_share: float
+    share: float
+    budget_nanos: int | None
+    is_auto: int
+    seed: str
+    started_at: int
+    state: str = "running"
+    verdict: str | None = None
+    verdict_at: int | None = None
+    promoted_at: int | None = None
+    ended_at: int | None = None
+    reason: str | None = None
+    seen: int = 0
+    replay: str | None = None
+
+
+class DealRow(Struct, frozen=True):
+    """A row of `canary_deal`."""
+
+    canary_id: int
+    dealt_at: int
+    is_candidate: int
+    run_id: int | None
+
+
+class SwitchRow(Struct, frozen=True):
+    """A row of `job_switch`."""
+
+    job: str
+    at: int
+    from_model: str | None
+    to_model: str | None
+    made_by: str
+    reason: str
+    canary_id: int | None = None
+
+
+class ArmCount(Struct, frozen=True):
+    """The runs of one side of a canary: `candidate` or `control`."""
+
+    arm: str = ""
+    runs: int = 0
+    known: int = 0
+    successes: int = 0
+    priced: int = 0
+    nanos: int = 0
+
+
+class SpanCount(Struct, frozen=True):
+    """The runs of a job on one model in a span of time, and their known costs."""
+
+    runs: int
+    known: int
+    successes: int
+    priced: int
+    nanos: int
+
+
+# A's earlier runs count; since the canary began only those that were dealt do
+_ARMS = f"""
+    select arm, count(*) as runs, count(success) as known, coalesce(sum(success), 0) as successes,
+        count(nanos) as priced, coalesce(sum(nanos), 0) as nanos
+    from (
+        select case when deal.is_candidate = 1 or at >= :promoted then 'candidate'
+            else 'control' end as arm, {RESULT}
+        from ({RUNS.format(test="and job.full_name = :job")}) as ended
+        left join canary_deal as deal
+            on deal.run_id = ended.run_id and deal.canary_id = :canary
+        where deal.canary_id is not null
+            or (at < :began and model is not distinct from :against)
+            or (at >= :promoted and model = :model)
+    ) as one group by arm
+"""
+_SPAN = f"""
+    select count(*) as runs, count(success) as known, coalesce(sum(success), 0) as successes,
+        count(nanos) as priced, coalesce(sum(nanos), 0) as nanos
+    from (
+        select {RESULT} from ({RUNS.format(test="and job.full_name = :job")}) as ended
+        where at >= :since and at < :until and model is not distinct from :model
+    ) as one
+"""
+_LATEST = 1 << 60
+
+
+def add_canary(database: Connection, row: CanaryRow) -> CanaryRow:
+    """Write a new canary with the next id."""
+    added = replace(row, id=_next_id(database, "canary"))
+    insert(database, "canary", [added])
+    return added
+
+
+def read_canaries(
+    store: Store, job: str | None = None, *, is_open: bool = False
+) -> list[CanaryRow]:
+    """Return all canaries, or those of a job, newest first; with `is_open` those that go on."""
+    tests = [*(["job = :job"] if job else []), *([_OPEN] if is_open else [])]
+    where = f"where {' and '.join(tests)}" if tests else ""
+    return store.read(
+        CanaryRow,
+        f"select {column_list(CanaryRow)} from canary {where} order by id desc",
+        {"job": job} if job else {},
+    )
+
+
+def update_canary(database: Connection, before: CanaryRow, **changes: object) -> bool:
+    """Change a canary; False if another process changed its state or verdict meanwhile."""
+    names = ", ".join(f"{name} = ?" for name in changes)
+    written = database.execute(
+        f"update canary set {names} where id = ? and state = ? and verdict is not distinct from ?",
+        (*changes.values(), before.id, before.state, before.verdict),
+    )
+    return written.rowcount == 1
+
+
+def find_trial(store: Store, job: str) -> CanaryRow | None:
+    """Return the canary of a job whose slots are dealt."""
+    found = [row for row in read_canaries(store, job, is_open=True) if row.state == "running"]
+    return found[0] if found else None
+
+
+def add_deal(database: Connection, row: DealRow) -> None:
+    """Write what a slot is dealt; a slot that was dealt before keeps that."""
+    if (
+        row.run_id is not None
+        and database.execute("select 1 from canary_deal where run_id = ?", (row.run_id,)).fetchall()
+    ):
+        return
+    database.execute(
+        "insert into canary_deal (id, canary_id, dealt_at, is_candidate, run_id)"
+        " values (?, ?, ?, ?, ?)",
+        (_next_id(database, "canary_deal"), *astuple(row)),
+    )
+
+
+def find_open_deal(store: Store, canary_id: int) -> DealRow | None:
+    """Return the deal of a canary whose run is not known yet."""
+    rows = store.read(
+        DealRow,
+        f"select {column_list(DealRow)} from canary_deal where canary_id = ? and run_id is null"
+        " order by id desc limit 1",
+        (canary_id,),
+    )
+    return rows[0] if rows else None
+
+
+def join_deal(store: Store, canary: CanaryRow, deal: DealRow, *, model: str) -> bool:
+    """Join a deal to the first run that began after it, if that has ended; True if it did.
+
+    A run on another model than the one that was dealt counts for neither: its deal is dropped.
+    """
+    with store.transaction() as database:
+        found = database.execute(
+            f"""
+                select ended.run_id, ended.model
+                from ({RUNS.format(test="and job.full_name = :job")}) as ended
+                where at >= :dealt and ended.run_id is not null and not exists (
+                    select 1 from canary_deal where canary_deal.run_id = ended.run_id
+                ) order by at limit 1
+            """,
+            {"job": canary.job, "dealt": deal.dealt_at},
+        ).fetchone()
+        if found is None:
+            return False
+        run_id, ran_on = found
+        # a run that failed before its session began has no model: it had the one that was dealt
+        if ran_on in (None, model):
+            database.execute(
+                "update canary_deal set run_id = ? where canary_id = ? and run_id is null",
+                (run_id, canary.id),
+            )
+        else:
+            drop_open_deals(database, canary.id)
+    return True
+
+
+def drop_open_deals(database: Connection, canary_id: int) -> None:
+    """Remove the deals of runs that never began."""
+    database.execute(
+        "delete from canary_deal where canary_id = ? and (run_id is null"
+        " or run_id in (select id from run where status = 'claimed'))",
+        (canary_id,),
+    )
+
+
+def count_arms(store: Store, canary: CanaryRow) -> tuple[ArmCount, ArmCount]:
+    """Return the runs of the model in use, and those of the model on trial."""
+    values: Mapping[str, object] = {
+        "job": canary.job,
+        "canary": canary.id,
+        "began": canary.started_at,
+        "promoted": _LATEST if canary.promoted_at is None else canary.promoted_at,
+        "model": canary.model,
+        "against": canary.against,
+    }
+    arms = {one.arm: one for one in store.read(ArmCount, _ARMS, values)}
+    return arms.get("control", ArmCount()), arms.get("candidate", ArmCount())
+
+
+def count_span(
+    store: Store, job: str, model: str | None, *, since: int = 0, until: int | None = None
+) -> SpanCount:
+    """Return the runs of a job on a model between two moments."""
+    end = _LATEST if until is None else until
+    values = {"job": job, "model": model, "since": since, "until": end}
+    return store.read(SpanCount, _SPAN, values)[0]
+
+
+def count_ended(store: Store, job: str) -> int:
+    """Return how many runs of a job have ended."""
+    ((ended,),) = store.query(
+        "select count(finished_at) from run join job on job.id = run.job_id"
+        " where job.full_name = ?",
+        (job,),
+    )
+    return int(ended)
+
+
+def add_switch(database: Connection, row: SwitchRow) -> None:
+    """Write a change of a job's model."""
+    database.execute(
+        "insert into job_switch"
+        " (id, job, at, from_model, to_model, made_by, reason, canary_id)"
+        " values (?, ?, ?, ?, ?, ?, ?, ?)",
+        (_next_id(database, "job_switch"), *astuple(row)),
+    )
+
+
+def read_switches(store: Store, job: str) -> list[SwitchRow]:
+    """Return the changes of a job's model, oldest first."""
+    return store.read(
+        SwitchRow,
+        f"select {column_list(SwitchRow)} from job_switch where job = ? order by at, id",
+        (job,),
+    )
+
+
+def _next_id(database: Connection, table: str) -> int:
+    ((number,),) = database.execute(f"select coalesce(max(id), 0) + 1 from {table}").fetchall()
+    return int(number)

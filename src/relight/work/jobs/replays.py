@@ -1,0 +1,207 @@
+"""Past tasks of a job, repeated on a model on trial and, as a check, on the model in use.
+
+A task is the prompt that a past run got, with the output of its script. It is repeated by Relight's
+own agent in a copy of the job's folder, with tools that reach nothing beyond it. Nothing is
+delivered, and no run is added to the job's history. The outcome follows from the same rules as that
+of a run.
+"""
+
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from relight.chat.messages import read_calls, read_text
+from relight.errors import RelightError
+from relight.names import find_model_name
+from relight.reports.canaries import ReplayReport
+from relight.reports.sessions import find_session
+from relight.reports.transcript import read_transcript
+from relight.stats.canary import CHECKED_TASKS, can_count
+from relight.stats.odds import Tally
+from relight.store import Store
+from relight.store.canaries import CanaryRow, count_span
+from relight.store.queries.runs import RunReport, read_runs
+from relight.text import END_OF_RULES, plural
+from relight.work.agent.limits import Budget
+from relight.work.experiments.trial import copy_folder, open_scratch
+from relight.work.jobs.attempts import count_spent, judge_run, read_run_evidence
+from relight.work.jobs.delivery import find_job_folder
+from relight.work.jobs.job import JobDefinition
+from relight.work.jobs.preparation import choose_job_tools, choose_route
+from relight.work.jobs.registry import find_job
+from relight.work.jobs.runners import run_chat
+from relight.work.run_spec import RunSpec
+
+# they reach files of the folder, which is a copy, or only read
+SAFE_TOOLS = frozenset(("read_file", "write_file", "patch", "search_files", "web_fetch"))
+RUNTIME = re.compile(r"^RUNTIME: model=.*$", re.MULTILINE)
+SHOWN_SKIPPED = 20
+
+
+class PastTask(Struct, frozen=True):
+    """A task that a past run was given."""
+
+    run_id: str
+    prompt: str
+
+
+class _Arm(Struct):
+    """The results of the tasks on one model."""
+
+    successes: int = 0
+    failures: int = 0
+    unknown: int = 0
+    nanos: int = 0
+    unpriced: int = 0
+
+
+def replay_tasks(
+    store: Store,
+    canary: CanaryRow,
+    *,
+    number: int,
+    report: Callable[[str], None] = lambda line: None,
+) -> str:
+    """Repeat up to so many past tasks; return what came of it as JSON for the canary's row."""
+    if ":" in canary.job:
+        raise RelightError(
+            "tasks of another scheduler's job cannot be repeated safely", "leave out --replay"
+        )
+    job = find_job(store, canary.job)
+    tasks, skipped = find_tasks(store, job, canary.against, number=number)
+    for line in skipped[:SHOWN_SKIPPED]:
+        report(f"not repeated: {line}")
+    if not tasks:
+        raise RelightError(
+            f"no past task of {canary.job} can be repeated safely: "
+            + (skipped[0] if skipped else "it has no run with an outcome"),
+            "leave out --replay",
+        )
+    change = msgspec.json.decode(canary.change, type=dict[str, str | None])
+    trial = replace(job, **change)
+    arms = {"candidate": _Arm(), "check": _Arm()}
+    report(f"{plural(len(tasks), 'task')} of past runs, each in a copy of the job's folder")
+    for place, task in enumerate(tasks):
+        _repeat(store, trial, task, arms["candidate"])
+        if place < CHECKED_TASKS:
+            _repeat(store, job, task, arms["check"])
+        report(f"{place + 1} of {len(tasks)}: {_describe(arms['candidate'], canary.model)}")
+        spent = arms["candidate"].nanos + arms["check"].nanos
+        if canary.budget_nanos is not None and spent >= canary.budget_nanos:
+            skipped.append(f"{len(tasks) - place - 1} more tasks: the budget is used up")
+            break
+    own, check = arms["candidate"], arms["check"]
+    done = count_span(store, canary.job, canary.against)
+    live = Tally(done.successes, done.known - done.successes)
+    found = ReplayReport(
+        tasks=own.successes + own.failures + own.unknown,
+        successes=own.successes,
+        failures=own.failures,
+        unknown=own.unknown,
+        check_successes=check.successes,
+        check_failures=check.failures,
+        is_counted=can_count(Tally(check.successes, check.failures), live),
+        cost_usd=None if own.unpriced or check.unpriced else (own.nanos + check.nanos) / 1e9,
+        skipped=skipped,
+    )
+    return msgspec.json.encode(found).decode()
+
+
+def find_tasks(
+    store: Store, job: JobDefinition, model: str | None, *, number: int
+) -> tuple[list[PastTask], list[str]]:
+    """Return the newest different tasks that can be repeated safely, and why others cannot."""
+    if job.runner != "chat":
+        return [], ["its program may do anything, so that none of its tasks is safe to repeat"]
+    tasks: dict[str, PastTask] = {}
+    skipped: list[str] = []
+    aliases = store.config.models.aliases
+    for run in read_runs(store, job.name):
+        is_own = run.model is not None and find_model_name(run.model, aliases) == model
+        if not is_own or run.outcome == "unknown" or run.status not in ("completed", "failed"):
+            continue
+        found = _read_task(store, run)
+        if isinstance(found, str):
+            skipped.append(f"{run.run_id}: {found}")
+        elif (words := RUNTIME.sub("", found.prompt)) in tasks:
+            skipped.append(f"{run.run_id}: the same task as {tasks[words].run_id}")
+        else:
+            tasks[words] = found
+        if len(tasks) == number:
+            break
+    return list(tasks.values()), skipped
+
+
+def _read_task(store: Store, run: RunReport) -> PastTask | str:
+    """Return the task of a run, or why it cannot be repeated."""
+    if run.session_id is None:
+        return "it left no session"
+    try:
+        messages = read_transcript(store, find_session(store, run.session_id)).messages
+    except RelightError as error:
+        return error.message
+    prompt = next((read_text(one["content"]) for one in messages if one["role"] == "user"), "")
+    if END_OF_RULES not in prompt:
+        return "its prompt is not that of a job"
+    if "## Script Error" in prompt:
+        return "its script had failed"
+    if "[redacted:" in prompt:
+        return "its prompt held a secret, which is not kept"
+    used = {call.tool for message in messages for call in read_calls(message)}
+    if unsafe := sorted(used - SAFE_TOOLS):
+        return f"it used {' and '.join(unsafe)}, which may change anything"
+    return PastTask(run.run_id, prompt)
+
+
+def _repeat(store: Store, job: JobDefinition, task: PastTask, arm: _Arm) -> None:
+    """Run a task on the model of a job in a copy of its folder, and count the outcome."""
+    route = choose_route(job, config=store.config)
+    assert route.model is not None
+    provider = " ".join((route.provider or "unknown").split())
+    runtime = f"RUNTIME: model={route.model} provider={provider}"
+    prompt = RUNTIME.sub(lambda _: runtime, task.prompt, count=1)
+    with _copied(store, job) as folder:
+        spec = RunSpec(
+            model=route.model,
+            task=job.prompt,
+            base_url=route.base_url,
+            key_variable=route.key_variable,
+            template=job.template,
+            tools=[one for one in choose_job_tools(job, route)[0] if one in SAFE_TOOLS],
+            folder=folder,
+            budget=Budget(cost_usd=job.budget_usd, seconds=job.timeout_seconds),
+            session_id=f"replay.{job.name}.{secrets.token_hex(6)}",
+        )
+        result = run_chat(store, prompt, spec)
+    seen = read_run_evidence(store, result, task=job.prompt)
+    outcome = judge_run(result, None, seen=seen).outcome
+    arm.successes += outcome == "success"
+    arm.failures += outcome == "failure"
+    arm.unknown += outcome == "unknown"
+    spent = count_spent(store, [result]).cost_nanos
+    arm.nanos += spent or 0
+    arm.unpriced += spent is None
+
+
+@contextmanager
+def _copied(store: Store, job: JobDefinition) -> Iterator[Path]:
+    """Yield a copy of the job's folder as it is now."""
+    own = find_job_folder(store.config.home, job.name) / "work"
+    source = Path(job.workdir).expanduser() if job.workdir else own
+    with open_scratch() as scratch:
+        folder = scratch / "copy"
+        if source.is_dir():
+            copy_folder(source, folder, hint="leave out --replay")
+        else:
+            folder.mkdir()
+        yield folder
+
+
+def _describe(arm: _Arm, model: str) -> str:
+    return f"{arm.successes} of {arm.successes + arm.failures} succeeded on {model}"
