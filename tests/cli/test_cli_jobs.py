@@ -631,3 +631,28 @@ def test_relight_alone_names_five_failing_jobs_and_counts_the_rest(cli: Cli) -> 
     assert sum("relight job history job-" in line for line in told) == 5
     (rest,) = [line for line in told if line.startswith("2 more jobs fail: ")]
     assert rest.endswith("relight job list")
+
+
+def test_a_cheaper_model_is_tried_shown_and_ended_from_the_command_line(cli: Cli) -> None:
+    place = ("--base-url", "http://127.0.0.1:9/v1", "--context-tokens", "99999")
+    cli.run("job", "add", "mails", "--schedule", "every 1m", "--prompt", "Sort", "--model", "big",
+            *place)  # fmt: skip
+    asked = cli.do("job", "canary", "mails", "--model", "small", "--yes")
+    assert asked.returncode == 0, asked.stderr
+    assert "runs of it show that within 5 points" in asked.stderr
+    assert "at this pace" in asked.stderr
+    assert "small is on trial in mails with 20% of the runs" in asked.stdout
+    (one,) = cli.json("job", "canary", "mails")["canaries"]
+    assert (one["model"], one["against"], one["state"], one["share"]) == (
+        "small", "big", "running", 0.2,
+    )  # fmt: skip
+    again = cli.do("job", "canary", "mails", "--model", "other", "--yes")
+    assert (again.returncode, "on trial in mails already" in again.stderr) == (1, True)
+    found = cli.json("job", "canary", "mails", "--promote")
+    assert found["canaries"][0]["state"] == "promoted"
+    assert cli.json("job", "show", "mails")["model"] == "small"
+    assert cli.json("job", "canary", "mails", "--back")["canaries"][0]["state"] == "rolled_back"
+    switches = cli.json("job", "canary", "mails")["switches"]
+    assert [one["to_model"] for one in switches] == ["small", "big"]
+    assert "switched" in cli.run("job", "canary", "mails")
+    assert cli.do("job", "canary", "mails", "--stop").returncode == 1

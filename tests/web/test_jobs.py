@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from msgspec.structs import replace
 from starlette.testclient import TestClient
 
 import build
@@ -13,9 +14,10 @@ from relight.reports.alarm_watch import refresh_alarms
 from relight.reports.runs import RECENT_RUNS, find_trouble, read_jobs
 from relight.store import Store
 from relight.store.queries.runs import read_runs
+from relight.work.jobs.canary_plan import CanaryOrder, plan_canary, start_canary
 from relight.work.jobs.claimed_run import run_now
 from relight.work.jobs.job import JobResult
-from relight.work.jobs.registry import add_job
+from relight.work.jobs.registry import add_job, find_job
 
 FAILED = JobResult(status="failed", outcome="failure", evidence=["it was not done"])
 
@@ -157,3 +159,29 @@ def test_an_alarm_is_shown_and_acknowledged_on_its_page(store: Store) -> None:
     assert "fails more: 6 of" in overview
     assert "/jobs#alarms" in overview
     assert "<b>" not in page + overview.partition('id="needs"')[2].partition("</section>")[0]
+
+
+def test_a_model_on_trial_is_shown_with_its_switches_and_answered_on_the_page_of_its_job(
+    store: Store,
+) -> None:
+    run_job(store, "triage", *[replace(DONE, model="m", cost_nanos=10**8)] * 40)
+    order = CanaryOrder(model="small<b>", anyway=True)
+    start_canary(store, plan_canary(store, "triage", order, now=build.START + 60_000))
+    with serving.make_client(store.config.home) as client:
+        page = client.get("/jobs/triage").text
+        assert "small&lt;b&gt; is on trial in triage with 20% of the runs" in page
+        assert "Switch to small" in page
+        (one,) = client.get("/api/canaries").json()["canaries"]
+        assert (one["state"], one["against"], one["against_successes"]) == ("running", "m", 40)
+        secret = serving.read_secret(client)
+        done = client.post("/api/jobs/triage/canary/promote", headers={"x-relight-secret": secret})
+        assert done.status_code == 200, done.text
+        assert done.json()["state"] == "promoted"
+        found = client.get("/api/jobs/triage/canary").json()
+        assert [(row["to_model"], row["made_by"]) for row in found["switches"]] == [
+            ("small<b>", "dashboard")
+        ]
+        page = client.get("/jobs/triage").text
+        assert "Go back to m<" in page
+        assert "<b>" not in page.partition("Models on trial")[2].partition("</section>")[0]
+    assert find_job(store, "triage").model == "small<b>"

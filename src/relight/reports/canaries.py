@@ -273,6 +273,8 @@ def list_switches(store: Store, job: str) -> list[SwitchReport]:
         end = rows[place].at if place < len(rows) else None
         before = count_span(store, job, row.from_model, until=row.at)
         after = count_span(store, job, row.to_model, since=row.at, until=end)
+        if not after.runs:  # runs may name the model in another way than the job does
+            after = count_span(store, job, None, since=row.at, until=end, is_any=True)
         found.append(
             SwitchReport(
                 at=write_time(row.at),

@@ -80,7 +80,8 @@ class SpanCount(Struct, frozen=True):
     nanos: int
 
 
-# A's earlier runs count; since the canary began only those that were dealt do
+# A's earlier runs count; since the canary began only those that were dealt do. Another scheduler's
+# runs are not dealt any more after a switch, and are known by their model.
 _ARMS = f"""
     select arm, count(*) as runs, count(success) as known, coalesce(sum(success), 0) as successes,
         count(nanos) as priced, coalesce(sum(nanos), 0) as nanos
@@ -100,7 +101,8 @@ _SPAN = f"""
         count(nanos) as priced, coalesce(sum(nanos), 0) as nanos
     from (
         select {RESULT} from ({RUNS.format(test="and job.full_name = :job")}) as ended
-        where at >= :since and at < :until and model is not distinct from :model
+        where at >= :since and at < :until
+            and (:is_any = 1 or model is not distinct from :model)
     ) as one
 """
 _LATEST = 1 << 60
@@ -136,10 +138,9 @@ def update_canary(database: Connection, before: CanaryRow, **changes: object) ->
     return written.rowcount == 1
 
 
-def find_trial(store: Store, job: str) -> CanaryRow | None:
-    """Return the canary of a job whose slots are dealt."""
-    found = [row for row in read_canaries(store, job, is_open=True) if row.state == "running"]
-    return found[0] if found else None
+def find_open_canary(store: Store, job: str) -> CanaryRow | None:
+    """Return the canary of a job that goes on, if there is one."""
+    return next(iter(read_canaries(store, job, is_open=True)), None)
 
 
 def add_deal(database: Connection, row: DealRow) -> None:
@@ -221,11 +222,17 @@ def count_arms(store: Store, canary: CanaryRow) -> tuple[ArmCount, ArmCount]:
 
 
 def count_span(
-    store: Store, job: str, model: str | None, *, since: int = 0, until: int | None = None
+    store: Store,
+    job: str,
+    model: str | None,
+    *,
+    since: int = 0,
+    until: int | None = None,
+    is_any: bool = False,
 ) -> SpanCount:
-    """Return the runs of a job on a model between two moments."""
+    """Return the runs of a job on a model, or with `is_any` on all, between two moments."""
     end = _LATEST if until is None else until
-    values = {"job": job, "model": model, "since": since, "until": end}
+    values = {"job": job, "model": model, "since": since, "until": end, "is_any": int(is_any)}
     return store.read(SpanCount, _SPAN, values)[0]
 
 

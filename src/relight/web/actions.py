@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from relight.reports import alarms
+from relight.reports.canaries import CanaryReport, show_canary
 from relight.reports.labels import label_session as write_label
 from relight.reports.sessions import find_session, read_head
 from relight.store import Store
@@ -139,6 +140,29 @@ def acknowledge_alarm(store: Store, _: given.NoParameters, path: Path) -> alarms
     return alarms.acknowledge_alarm(store, alarms.read_id(path["alarm"]))
 
 
+def promote_canary(store: Store, _: given.NoParameters, path: Path) -> CanaryReport:
+    """Switch a job to the model on trial in it."""
+    return _answer_canary(store, path, "promote")
+
+
+def roll_back_canary(store: Store, _: given.NoParameters, path: Path) -> CanaryReport:
+    """Switch a job back to the model that it had before."""
+    return _answer_canary(store, path, "back")
+
+
+def stop_canary(store: Store, _: given.NoParameters, path: Path) -> CanaryReport:
+    """End a trial: the job keeps the model in use."""
+    return _answer_canary(store, path, "stop")
+
+
+def _answer_canary(store: Store, path: Path, action: str) -> CanaryReport:
+    from relight.work.jobs.canaries import answer
+
+    now = round(time.time() * 1000)
+    row = answer(store, path["job"], action, made_by="dashboard", now=now)
+    return show_canary(store, row, now=now)
+
+
 def _show_job(store: Store, name: str) -> JobStatus:
     state, due = registry.find_state(store, name)
     return JobStatus(name, state, write_time(due))
@@ -153,5 +177,8 @@ ACTIONS = (
     Action("/api/jobs/{job:path}/run", given.NoParameters, run_job),
     Action("/api/jobs/{job:path}/pause", given.NoParameters, pause_job),
     Action("/api/jobs/{job:path}/resume", given.NoParameters, resume_job),
+    Action("/api/jobs/{job:path}/canary/promote", given.NoParameters, promote_canary),
+    Action("/api/jobs/{job:path}/canary/back", given.NoParameters, roll_back_canary),
+    Action("/api/jobs/{job:path}/canary/stop", given.NoParameters, stop_canary),
     Action("/api/alarms/{alarm}/acknowledge", given.NoParameters, acknowledge_alarm),
 )

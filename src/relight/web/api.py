@@ -17,6 +17,7 @@ from relight.reports.alarms import AlarmList, read_alarms
 from relight.reports.brief import Brief, read_brief
 from relight.reports.budgets import BudgetList, read_budgets
 from relight.reports.cache_rebuilds import CacheReport, read_cache_report
+from relight.reports.canaries import CanaryList, read_canary_list
 from relight.reports.comparison.models import Comparison, compare_job, compare_models
 from relight.reports.failed_work import FailedTotals
 from relight.reports.failures import NamedSpiral
@@ -251,6 +252,17 @@ def read_job(store: Store, _: given.NoParameters, path: Path) -> runs.JobHistory
     raise MissingError(f"there is no job {name!r}", "`relight job list` shows them")
 
 
+def list_canaries(store: Store, _: given.NoParameters, path: Path) -> CanaryList:
+    """Models on trial in a job, and every change of its model with what it saved or cost."""
+    names = find_job_names(store, path["job"])
+    return read_canary_list(store, names[0] if names else path["job"])
+
+
+def list_all_canaries(store: Store, _: given.NoParameters, __: Path) -> CanaryList:
+    """Models on trial in all jobs, newest first."""
+    return read_canary_list(store)
+
+
 def list_traces(store: Store, _: given.NoParameters, __: Path) -> trace_report.TraceList:
     """Traced sessions of mixtures, newest first."""
     return trace_report.TraceList(trace_report.list_traces(store))
@@ -332,6 +344,8 @@ QUERIES = (
     Query("/api/skills/compare", given.SkillComparisonParameters, compare_skill, may_miss=True),
     Query("/api/jobs", given.NoParameters, list_jobs),
     Query("/api/jobs/history", given.RunListParameters, list_runs, may_miss=True),
+    Query("/api/canaries", given.NoParameters, list_all_canaries),
+    Query("/api/jobs/{job:path}/canary", given.NoParameters, list_canaries),
     Query("/api/jobs/{job:path}/compare", given.ComparisonParameters, compare_job_models),
     Query("/api/jobs/{job:path}", given.NoParameters, read_job),
     Query("/api/templates", given.TemplateListParameters, template_api.list_templates),

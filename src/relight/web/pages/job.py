@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from relight.errors import MissingError, RelightError
+from relight.reports.canaries import CanaryList, describe_switch, read_canary_list
 from relight.reports.retries import judge_run_retry
 from relight.reports.runs import RECENT_RUNS, JobReport
 from relight.reports.sessions import find_session, read_head
@@ -50,7 +51,17 @@ def show(view: View) -> Context:
         "mean_seconds": sum(done) / len(done) if done else None,
         "timed": len(done),
         "cut": cut_visible,
+        "trials": read_trials(view, job),
+        "describe_switch": describe_switch,
     }
+
+
+def read_trials(view: View, job: JobReport) -> CanaryList | None:
+    """The models on trial in the job and its switches; None if there are none."""
+    if not view.store.has_rows("canary") and not view.store.has_rows("job_switch"):
+        return None
+    found = read_canary_list(view.store, job.job)
+    return found if found.canaries or found.switches else None
 
 
 def find_chosen(view: View, runs: list[RunReport], asked: str) -> RunReport | None:

@@ -27,8 +27,8 @@ from relight.store.canaries import (
     add_switch,
     count_ended,
     drop_open_deals,
+    find_open_canary,
     find_open_deal,
-    find_trial,
     join_deal,
     read_canaries,
     update_canary,
@@ -43,11 +43,12 @@ AUTO = "auto"
 
 
 def deal_slot(store: Store, database: Connection, job: DueJob, run: ClaimRow, *, now: int) -> None:
-    """Write which model a claimed run of a job gets, if one is on trial there."""
-    canary = find_trial(store, job.key)
+    """Write which model a claimed run of a job gets, if one is on trial or watched there."""
+    canary = find_open_canary(store, job.key)
     if canary is None or not _is_as_before(canary, job.definition):
         return
-    is_candidate = draw(canary, run.key)
+    # after a switch every run is of the new model, and still counts
+    is_candidate = canary.state == "promoted" or draw(canary, run.key)
     add_deal(database, DealRow(canary.id, now, int(is_candidate), run.id))
 
 
@@ -219,11 +220,11 @@ def _set_verdict(store: Store, row: CanaryRow, verdict: str, *, now: int) -> Can
 
 def find_canary(store: Store, job: str) -> CanaryRow:
     """Return the open canary of a job; raise if there is none."""
-    found = read_canaries(store, job, is_open=True)
-    if not found:
+    found = find_open_canary(store, job)
+    if found is None:
         hint = f"relight job canary {job} --model CHEAPER begins one"
         raise MissingError(f"no model is on trial in {job}", hint)
-    return found[0]
+    return found
 
 
 def answer(store: Store, job: str, action: str, *, made_by: str, now: int) -> CanaryRow:

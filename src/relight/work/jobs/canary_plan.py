@@ -77,7 +77,10 @@ def plan_canary(store: Store, name: str, order: CanaryOrder, *, now: int) -> Can
     )
     change, before, in_use = settings
     aliases = store.config.models.aliases
-    against = find_model_name(in_use, aliases) if in_use else _find_usual(store, job, now=now)
+    against = find_model_name(in_use, aliases) if in_use else None
+    if against is None or not count_span(store, job, against).runs:
+        # runs may name the model in another way than the job does
+        against = _find_usual(store, job, now=now) or against
     model = find_model_name(order.model, aliases)
     if model == against:
         raise RelightError(f"{job} runs on {model} already", "name a cheaper model")

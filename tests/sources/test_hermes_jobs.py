@@ -1,0 +1,201 @@
+"""The model of a job of Hermes, changed as a person asked, and a canary in such a job."""
+
+import json
+import os
+import sqlite3
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import build
+from relight.errors import MissingError, RelightError
+from relight.reports.canaries import read_canary_list
+from relight.sources.hermes.job_models import HermesJobs
+from relight.sources.job_editors import find_job_editor
+from relight.store import Store
+from relight.work.jobs.canaries import answer, review_canaries
+from relight.work.jobs.canary_plan import CanaryOrder, plan_canary, start_canary
+
+JOB = "0123456789ab"
+HOUR = 3_600_000
+# it does what `hermes cron edit` does to the file, and notes its words
+PROGRAM = """#!{python}
+import json, os, sys
+home = os.environ["HERMES_HOME"]
+words = sys.argv[1:]
+open(home + "/words.jsonl", "a").write(json.dumps(words) + "\\n")
+if os.path.exists(home + "/broken"):
+    sys.exit("no such job")
+path = home + "/cron/jobs.json"
+document = json.load(open(path))
+for job in document["jobs"]:
+    if job["id"] == words[2]:
+        job["model"] = words[words.index("--model") + 1] or None
+        if "--provider" in words:
+            job["provider"] = words[words.index("--provider") + 1] or None
+json.dump(document, open(path, "w"))
+"""
+
+
+@pytest.fixture
+def hermes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of Hermes with one job, and no program of that name."""
+    home = tmp_path / ".hermes"
+    (home / "cron").mkdir(parents=True)
+    job = {"id": JOB, "name": "digest", "prompt": "Sum up", "model": "big", "provider": None}
+    other = {"id": "other", "name": "übrig", "model": None, "model_snapshot": "big"}
+    document = {"jobs": [job, other], "updated_at": "2026-11-15T00:00:00+00:00"}
+    (home / "cron" / "jobs.json").write_text(json.dumps(document, indent=2, ensure_ascii=False))
+    monkeypatch.setenv("HERMES_HOME", str(home))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    return home
+
+
+def read_jobs(home: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((home / "cron" / "jobs.json").read_text())["jobs"]
+    return found
+
+
+def write_program(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = home.parent / "bin"
+    folder.mkdir()
+    (folder / "hermes").write_text(PROGRAM.format(python=sys.executable))
+    (folder / "hermes").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+
+def test_without_the_program_the_file_is_changed_in_one_step_and_back(hermes: Path) -> None:
+    path = hermes / "cron" / "jobs.json"
+    path.chmod(0o640)
+    before = path.read_text()
+    editor = HermesJobs(hermes, {"PATH": ""})
+    assert editor.read_model(JOB) == ("big", None, "big")
+    assert editor.read_model("other") == (None, None, "big")
+    shown = editor.show_change(JOB, "small", "openai")
+    assert '-      "model": "big"' in shown
+    assert '+      "model": "small"' in shown
+    assert path.read_text() == before
+    editor.write_model(JOB, "small", "openai")
+    assert editor.read_model(JOB) == ("small", "openai", "small")
+    assert read_jobs(hermes)[1]["name"] == "übrig"
+    assert path.stat().st_mode & 0o777 == 0o640
+    editor.write_model(JOB, "big", None)
+    assert json.loads(path.read_text()) == json.loads(before)
+    with pytest.raises(MissingError, match="has no job gone"):
+        editor.write_model("gone", "small", None)
+
+
+def test_with_the_program_its_own_command_makes_the_change(
+    hermes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_program(hermes, monkeypatch)
+    editor = find_job_editor("hermes", os.environ)
+    assert editor is not None
+    assert editor.show_change(JOB, "small", None) == f"hermes cron edit {JOB} --model small"
+    editor.write_model(JOB, "small", None)
+    assert editor.read_model(JOB)[0] == "small"
+    # a job that named no model names none again
+    editor.write_model(JOB, None, None)
+    assert editor.read_model(JOB)[0] is None
+    words = [json.loads(line) for line in (hermes / "words.jsonl").read_text().splitlines()]
+    assert words[0] == ["cron", "edit", JOB, "--model", "small"]
+    (hermes / "broken").touch()
+    with pytest.raises(RelightError, match="no such job"):
+        editor.write_model(JOB, "small", None)
+
+
+def test_agents_without_a_scheduler_have_no_editor(hermes: Path) -> None:
+    assert find_job_editor("codex", os.environ) is None
+
+
+class Ledger:
+    """Hermes at work: each run has the model that its job names at that moment."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.sessions = build.open_hermes(home.parent)
+        self.ledger = sqlite3.connect(home / "cron" / "executions.db", isolation_level=None)
+        self.ledger.execute(
+            "create table executions (id text primary key, job_id text, status text,"
+            " claimed_at text, started_at text, finished_at text, error text)"
+        )
+        self.ran: list[str] = []
+        self.now = build.START
+
+    def run(self, *, fails: str = "") -> None:
+        self.now += HOUR
+        model = read_jobs(self.home)[0]["model"]
+        self.ran.append(model)
+        begun = datetime.fromtimestamp(self.now / 1000, UTC)
+        name = f"cron_{JOB}_{begun:%Y%m%d_%H%M%S}"
+        usage = {"input_tokens": 1000, "output_tokens": 10, "api_call_count": 1}
+        base = {"id": name, "source": "cron", "model": model, "started_at": self.now / 1000 + 3}
+        build.insert(self.sessions, "sessions", **base, **usage)
+        end = datetime.fromtimestamp(self.now / 1000 + 60, UTC)
+        has_failed = model == fails
+        self.ledger.execute(
+            "insert into executions values (?, ?, ?, ?, ?, ?, ?)",
+            (
+                f"r{len(self.ran)}",
+                JOB,
+                "failed" if has_failed else "completed",
+                begun.isoformat(),
+                begun.isoformat(),
+                end.isoformat(),
+                "HTTP 500" if has_failed else None,
+            ),
+        )
+
+
+@pytest.fixture
+def ledger(hermes: Path) -> Iterator[Ledger]:
+    opened = Ledger(hermes)
+    yield opened
+    opened.ledger.close()
+
+
+def test_a_canary_in_a_job_of_hermes_deals_its_next_run_and_stops_for_harm(
+    store: Store, tmp_path: Path, hermes: Path, ledger: Ledger
+) -> None:
+    for _ in range(40):
+        ledger.run()
+    build.import_home(store, tmp_path)
+    order = CanaryOrder(model="small", share=0.5, anyway=True)
+    plan = plan_canary(store, "digest", order, now=ledger.now + 120_000)
+    start_canary(store, plan)
+    for _ in range(30):
+        ledger.run(fails="small")
+        build.import_home(store, tmp_path)
+        review_canaries(store, now=ledger.now + 120_000)
+    one = read_canary_list(store, f"hermes:{JOB}").canaries[0]
+    assert one.state == "stopped", one.sentence
+    assert 3 <= one.failures <= 8
+    assert one.successes == 0
+    assert one.against_failures == 0
+    # afterwards the job is as it was before
+    assert (read_jobs(hermes)[0]["model"], read_jobs(hermes)[0]["provider"]) == ("big", None)
+    assert set(ledger.ran[-5:]) == {"big"}
+
+
+def test_a_person_promotes_and_rolls_back_a_job_of_hermes(
+    store: Store, tmp_path: Path, hermes: Path, ledger: Ledger
+) -> None:
+    for _ in range(40):
+        ledger.run()
+    build.import_home(store, tmp_path)
+    order = CanaryOrder(model="small", anyway=True)
+    start_canary(store, plan_canary(store, "digest", order, now=ledger.now + 120_000))
+    name = f"hermes:{JOB}"
+    answer(store, name, "promote", made_by="ada", now=ledger.now + 130_000)
+    assert read_jobs(hermes)[0]["model"] == "small"
+    answer(store, name, "back", made_by="ada", now=ledger.now + 140_000)
+    assert read_jobs(hermes)[0]["model"] == "big"
+    switches = read_canary_list(store, name).switches
+    assert [(one.from_model, one.to_model, one.made_by) for one in switches] == [
+        ("big", "small", "ada"),
+        ("small", "big", "ada"),
+    ]
