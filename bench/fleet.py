@@ -1,11 +1,11 @@
 """A fleet of jobs under canaries: how much of the possible saving is found, and wrong switches.
 
-30 jobs: 40 % run once a day, 35 % 4 times, 25 % 24 times; the model in use succeeds at 90 to 99 %.
-45 % of the candidates are equal, 10 % 2 points better, 15 % 2 worse, and 10 % each 5, 10 and 25
-worse. A run of a candidate saves the same in every job, so a job's saving is its runs a day. The
+Of the jobs 40 % run once a day, 35 % 4 times, 25 % 24 times; the model in use succeeds at 90 to
+99 %. 45 % of the candidates are equal, 10 % 2 points better, 15 % 2 worse, and 10 % each 5, 10 and
+25 worse. A run of a candidate saves the same in every job, so a job's saving is its runs a day. The
 canary is the product's own: share, steps, and the check of replayed tasks come from
-`relight.stats.canary`. A job is looked at after every fifth run, one that runs once a day after
-every run.
+`relight.stats.canary`. The jobs are those of many fleets of 30, in exact shares. A job is looked at
+after every fifth run, one that runs once a day after every run.
 """
 
 import random
@@ -17,7 +17,6 @@ from bench.decisions import Row, at_most, deal, judge_limit
 from relight.stats.canary import FIRST_SHARE, can_count, choose_step, find_share
 from relight.stats.odds import LEAST_FAILURES, MARGIN, Tally
 
-JOBS = 30
 DAYS = (30, 60, 90, 180)
 PACES = ((1, 0.4), (4, 0.35), (24, 0.25))
 APART = ((0.0, 0.45), (0.02, 0.10), (-0.02, 0.15), (-0.05, 0.10), (-0.10, 0.10), (-0.25, 0.10))
@@ -42,13 +41,10 @@ class FleetJob(Struct):
 
 def run_fleets(series: int) -> Iterator[Row]:
     """Savings found and wrong switches, live alone and with replayed tasks."""
-    fleets = max(series // 25, 4)
     for replayed, day, bound in ((0, 180, 0.8), (REPLAYED, 90, 0.8)):
-        jobs = [
-            run_job(random.Random(f"{replayed} {place} {dice.random()}"), place, replayed)
-            for dice in deal(f"fleet {replayed}", fleets)
-            for place in range(JOBS)
-        ]
+        jobs = make_jobs(2 * series)
+        for job, dice in zip(jobs, deal(f"fleet {replayed}", len(jobs)), strict=True):
+            run_job(dice, job, replayed)
         how = f"{replayed} tasks replayed" if replayed else "live"
         possible = sum(one.pace for one in jobs if one.apart > -MARGIN)
         for shown in DAYS:
@@ -72,11 +68,20 @@ def run_fleets(series: int) -> Iterator[Row]:
             yield (what, f"{mean:.1f}", f"≤ {most:g}", judge_limit(mean <= most))
 
 
-def run_job(dice: random.Random, place: int, replayed: int) -> FleetJob:
+def make_jobs(number: int) -> list[FleetJob]:
+    """Return jobs of every pace with every candidate, in their shares, at rates spread evenly."""
+    found = []
+    for pace, often in PACES:
+        for apart, share in APART:
+            count = max(round(number * often * share), 1)
+            rates = [0.9 + 0.09 * (place + 0.5) / count for place in range(count)]
+            found += [FleetJob(pace, rate, apart) for rate in rates]
+    return found
+
+
+def run_job(dice: random.Random, job: FleetJob, replayed: int) -> None:
     """Run one job for half a year: trial, promotion, and the watch after it."""
-    pace = dice.choices([one for one, _ in PACES], [share for _, share in PACES])[0]
-    apart = dice.choices([one for one, _ in APART], [share for _, share in APART])[0]
-    job = FleetJob(pace, dice.uniform(0.9, 0.99), apart)
+    pace, apart = job.pace, job.apart
     other = min(job.rate + apart, 1.0)
     a = _draw(dice, max(pace * BEFORE_DAYS, LEAST_BEFORE), job.rate)
     b = [0, 0]
@@ -101,11 +106,10 @@ def run_job(dice: random.Random, place: int, replayed: int) -> FleetJob:
         done = choose_step(first, second, is_promoted=job.promoted_on is not None)
         if done == "stop":
             job.back_on = day
-            return job
+            return
         if done == "promote":
             job.promoted_on = day
         share = find_share(first, second)
-    return job
 
 
 def _draw(dice: random.Random, runs: int, rate: float) -> list[int]:

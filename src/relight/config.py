@@ -78,6 +78,8 @@ class MoaSettings(Struct, forbid_unknown_fields=True):
 
     save_traces: bool = False
     trace_dir: str | None = None
+    # each adviser is muted in this share of sessions, at random, to measure its worth
+    mute_share: Annotated[int, Meta(ge=0, lt=1)] | Annotated[float, Meta(ge=0, lt=1)] = 0.0
     presets: dict[str, dict[PresetKey, Any]] = {}
 
 

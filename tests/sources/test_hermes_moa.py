@@ -6,6 +6,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import build
 import serving
 from relight.intake.rebuild import rebuild
@@ -212,3 +214,22 @@ def test_a_trace_that_cannot_be_read_is_told_with_its_place(tmp_path: Path) -> N
         )
         assert (place, "malformed" in reason) == (0, True)
         assert store.query("select count(*) from turn where role = 'reference'") == [(1,)]
+
+
+def test_advisers_of_hermes_are_summed_across_sessions(tmp_path: Path) -> None:
+    write_session(tmp_path)
+    two = (reference("r1"), reference("r2", cost="0.002", output="Restart everything tonight"))
+    write_traces(tmp_path, trace(1_794_700_801.5, *two), trace(1_794_700_802.5, *two))
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        home = store.config.home
+    with serving.make_client(home) as client:
+        rows = {one["adviser"]: one for one in client.get("/api/moa/advisers").json()["advisers"]}
+        page = client.get("/moa").text
+    assert (rows["r2"]["sessions"], rows["r2"]["calls"]) == (1, 2)
+    assert rows["r2"]["cost_usd"] == pytest.approx(0.004)
+    assert (rows["r2"]["compared"], rows["r2"]["differed"]) == (2, 2)
+    # Hermes traces no times
+    assert (rows["r2"]["mean_ms"], rows["r2"]["untimed_calls"]) == (None, 2)
+    assert rows["r2"]["verdict"] == "not known yet"
+    assert "what it is worth" in page

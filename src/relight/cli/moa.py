@@ -264,5 +264,46 @@ def _format_time(row: "TracedModel") -> str:
     return f"{least}{screen.seconds(row.duration_ms / 1000)}"
 
 
-for _one in (presets, run, traces, show):
+@reading_command("advisers", example="relight moa advisers")
+@json_option
+def advisers(as_json: bool) -> None:
+    """Show what each adviser cost, took and changed over all sessions, Hermes' included.
+
+    What an adviser is worth is known only from sessions without it: [moa] mute_share mutes each in
+    a share of the sessions, at random.
+    """
+    from relight.work.moa.advisers import report_advisers
+
+    with current_store() as store:
+        found = report_advisers(store)
+    if as_json:
+        print_json(found)
+        return
+    if not found.advisers:
+        click.echo("no adviser was asked yet")
+        return
+    from relight.cli import screen
+
+    columns = [screen.Column("adviser", is_number=False)]
+    columns += [screen.Column(name) for name in ("sessions", "calls")]
+    columns += [screen.Column("failed", colour=screen.colour_failures)]
+    columns += [screen.Column(name) for name in ("differed", "mean time", "cost")]
+    cells = [
+        [
+            one.adviser,
+            screen.count(one.sessions),
+            screen.count(one.calls),
+            screen.count(one.failures),
+            f"{one.differed:,} of {one.compared:,}" if one.compared else "unknown",
+            "unknown" if one.mean_ms is None else screen.seconds(one.mean_ms / 1000),
+            screen.dollars(one.cost_usd, unpriced=one.unpriced_turns),
+        ]
+        for one in found.advisers
+    ]
+    screen.print_table(columns, cells)
+    for one in found.advisers:
+        screen.print_text(one.sentence)
+
+
+for _one in (presets, run, traces, show, advisers):
     command.add_command(_one)

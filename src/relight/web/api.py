@@ -46,6 +46,7 @@ from relight.web.parameters import Path
 from relight.web.periods import TimeSeries, read_calendar, read_time_series
 from relight.work.jobs import registry
 from relight.work.moa import trace_report
+from relight.work.moa.advisers import AdviserList, report_advisers
 
 
 class Query(Struct, frozen=True):
@@ -268,6 +269,11 @@ def list_traces(store: Store, _: given.NoParameters, __: Path) -> trace_report.T
     return trace_report.TraceList(trace_report.list_traces(store))
 
 
+def list_advisers(store: Store, _: given.NoParameters, __: Path) -> AdviserList:
+    """Advisers of mixtures over all sessions: cost, time, how often they differed, their worth."""
+    return report_advisers(store)
+
+
 def read_trace(store: Store, asked: given.TraceParameters, path: Path) -> trace_report.TraceReport:
     """A mixture's trace: each model's input, output and cost."""
     found = trace_report.find_trace(store, path["session"])
@@ -364,6 +370,7 @@ QUERIES = (
     Query("/api/experiments/list", given.NoParameters, template_api.list_experiments),
     Query("/api/experiments/plans", given.NoParameters, template_api.list_plans),
     Query("/api/experiments/{experiment:path}", given.NoParameters, template_api.read_pairs),
+    Query("/api/moa/advisers", given.NoParameters, list_advisers),
     Query("/api/moa/traces", given.NoParameters, list_traces),
     Query("/api/moa/traces/{session:path}", given.TraceParameters, read_trace),
     Query("/api/doctor", given.HealthParameters, examine),

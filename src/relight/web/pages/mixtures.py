@@ -10,6 +10,7 @@ from relight.reports.filters import is_model
 from relight.reports.narrowing import NoMatch, explain_no_match, list_given
 from relight.times import day_reader, read_time
 from relight.web.page import Context, View
+from relight.work.moa.advisers import report_advisers
 from relight.work.moa.trace_report import (
     TracedSession,
     all_calls,
@@ -52,6 +53,7 @@ def show(view: View) -> Context:
         "presets": config.moa.presets,
         "is_saving": config.moa.save_traces,
         "folder": str(config.trace_folder),
+        "advisers": report_advisers(view.store),
     }
 
 

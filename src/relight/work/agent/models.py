@@ -131,4 +131,8 @@ def choose_model(
     if not name.startswith(MOA):
         return OneModel(endpoint)
     preset = find_preset(config, name.removeprefix(MOA))
+    if config.moa.mute_share:
+        from relight.work.moa.muting import mute_advisers
+
+        preset = mute_advisers(store, preset, session_id)
     return MixedModel(Mixture(preset), open_tracer(config, session_id, store))

@@ -241,16 +241,18 @@ class Mixture:
         for one in self.preset.references:
             read_key(one.key_variable)
         await self._advise(turn, chat)
-        advice = [(one.endpoint.label, one.text) for one in turn.references]
-        messages = attach_guidance(chat.messages, make_guidance(self.preset.name, advice))
-        request = build_request(
-            self.preset.aggregator, msgspec.structs.replace(chat, messages=messages), stream=stream
-        )
+        if advice := [(one.endpoint.label, one.text) for one in turn.references]:
+            block = make_guidance(self.preset.name, advice)
+            chat = msgspec.structs.replace(chat, messages=attach_guidance(chat.messages, block))
+        # without an adviser, since all are muted, the acting model gets the conversation as it is
+        request = build_request(self.preset.aggregator, chat, stream=stream)
         turn.aggregator = ModelCall(request=request, role="aggregator")
         return turn.aggregator
 
     async def _advise(self, turn: MoaTurn, chat: ChatRequest) -> None:
         """Set the turn's advice; the same view of the conversation is answered from a cache."""
+        if not self.preset.references:
+            return
         deadline = self._limit_advice(chat.deadline)
         question = ChatRequest(
             messages=make_view(chat.messages), deadline=deadline, retries=chat.retries

@@ -78,6 +78,10 @@ class _Client:
         self.session_id = session_id or make_session_name(time.time())
         self.max_tool_chars = find_max_tool_chars(config)
         self.preset = find_preset(config, preset)
+        if config.moa.mute_share:
+            from relight.work.moa.muting import mute_advisers
+
+            self.preset = mute_advisers(store, self.preset, self.session_id)
         self.mixture = Mixture(self.preset)
         self.recorder: SessionTracker | None = None
         if store is not None:
