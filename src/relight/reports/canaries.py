@@ -4,6 +4,7 @@ Runs were dealt at random, so that a difference is the model's. The verdict is k
 that showed it; the counts go on.
 """
 
+import shlex
 import time
 from typing import Literal
 
@@ -16,7 +17,7 @@ from relight.reports.comparison.sentences import count_of, points
 from relight.stats.odds import Tally, find_interval
 from relight.store import Store
 from relight.store.canaries import (
-    ArmCount,
+    CanaryArm,
     CanaryRow,
     SpanCount,
     count_arms,
@@ -111,13 +112,13 @@ class CanaryList(Struct, frozen=True):
     switches: list[SwitchReport]
 
 
-class Evidence(Struct, frozen=True):
+class CanaryEvidence(Struct, frozen=True):
     """What a canary is judged by: the tallies with counted replays, and the arms they are from."""
 
     a: Tally
     b: Tally
-    control: ArmCount
-    candidate: ArmCount
+    control: CanaryArm
+    candidate: CanaryArm
     replay: ReplayReport | None
 
     @property
@@ -157,14 +158,14 @@ def find_question(row: CanaryRow) -> Question | None:
     return "back" if row.state == "promoted" and row.verdict == "worse" else None
 
 
-def read_evidence(store: Store, row: CanaryRow) -> Evidence:
+def read_evidence(store: Store, row: CanaryRow) -> CanaryEvidence:
     """Return the runs that a canary is judged by."""
     control, candidate = count_arms(store, row)
     replay = msgspec.json.decode(row.replay, type=ReplayReport) if row.replay else None
     b = _tally(candidate)
     if replay is not None and replay.is_counted:
         b = Tally(b.successes + replay.successes, b.failures + replay.failures)
-    return Evidence(_tally(control), b, control, candidate, replay)
+    return CanaryEvidence(_tally(control), b, control, candidate, replay)
 
 
 def show_canary(store: Store, row: CanaryRow, *, now: int | None = None) -> CanaryReport:
@@ -215,9 +216,9 @@ def describe_canary(one: CanaryReport) -> str:
     counts = f"{ours} succeeded, {against} {theirs}{bounds}"
     saving = one.saving_month_usd
     saves = f" It saves {dollars(saving)} a month." if saving and saving > 0 else ""
-    command = f"relight job canary {one.job}"
+    command = as_typed("relight job canary ") + shlex.quote(one.job)
     if one.state == "running" and one.verdict == "good enough":
-        ask = as_typed(f" `{command} --promote` switches the job.") if one.asks else ""
+        ask = f" `{command} --promote` switches the job." if one.asks else ""
         return (
             f"{one.model} is good enough for {one.job}, within {points(one.margin)}: {counts}."
             f" Its runs were dealt at random.{saves}{ask}"
@@ -228,7 +229,7 @@ def describe_canary(one: CanaryReport) -> str:
             f"{_describe_replay(one.replay)}"
         )
     if one.state == "promoted" and one.verdict == "worse":
-        ask = as_typed(f" `{command} --back` goes back to {against}.") if one.asks else ""
+        ask = f" `{command} --back` goes back to {against}." if one.asks else ""
         return f"{one.model} does worse at {one.job} since the switch: {counts}.{ask}"
     if one.state == "promoted":
         return f"{one.job} runs on {one.model}: {counts}.{saves} It is watched."
@@ -316,7 +317,9 @@ def _compare_failures(before: SpanCount, after: SpanCount) -> float | None:
     return (after.known - after.successes) - usual * after.known
 
 
-def _find_saving(store: Store, row: CanaryRow, seen: Evidence, *, now: int | None) -> float | None:
+def _find_saving(
+    store: Store, row: CanaryRow, seen: CanaryEvidence, *, now: int | None
+) -> float | None:
     """Return what the runs of the last 30 days cost more on the model in use than on the other."""
     if seen.is_cheaper is None:
         return None
@@ -326,9 +329,9 @@ def _find_saving(store: Store, row: CanaryRow, seen: Evidence, *, now: int | Non
     return recent * (_mean(seen.control) - _mean(seen.candidate)) / 1e9
 
 
-def _mean(one: ArmCount | SpanCount) -> float:
+def _mean(one: CanaryArm | SpanCount) -> float:
     return one.nanos / one.priced
 
 
-def _tally(one: ArmCount) -> Tally:
+def _tally(one: CanaryArm) -> Tally:
     return Tally(one.successes, one.known - one.successes)

@@ -4,7 +4,6 @@ Models that were tried are compared on the same work, as `compare` does. Untried
 their price only: the tokens of the model in use at the other's price.
 """
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -28,14 +27,14 @@ from relight.reports.comparison.pairing import (
     list_shared,
 )
 from relight.reports.totals import ReportRow, report
-from relight.stats.odds import MARGIN, Tally, count_more_runs
+from relight.stats.canary import forecast
+from relight.stats.odds import MARGIN, Tally
 from relight.store import Store
+from relight.store.canaries import read_canaries
 from relight.store.queries.comparison import RunCell, read_job_cells, read_skill_cells
 from relight.store.queries.filters import Filter
 from relight.text import dollars, plural
 
-# a candidate gets this share of the runs while it is tried
-TRIED_SHARE = 0.2
 # untried models: those used in these days, so many for an item, if they are clearly cheaper
 KNOWN_DAYS, MOST_UNTRIED, LARGEST_RATIO = 90, 3, 0.9
 
@@ -96,11 +95,13 @@ class SavingsReport(Struct, frozen=True):
 
 
 class _Question(Struct, frozen=True):
-    """The margin and the moment that candidates are judged with, and the settings with prices."""
+    """The margin and the moment that candidates are judged with, settings with prices, trials."""
 
     margin: float
     now: datetime
     config: Config
+    # jobs and the models that were on trial there
+    dealt: frozenset[tuple[str | None, str]]
 
 
 class _Use(Struct, frozen=True):
@@ -122,7 +123,8 @@ def read_savings(
     moment = datetime.fromtimestamp(at / 1000, UTC).astimezone(ZoneInfo(store.timezone))
     since = round((moment - timedelta(days=RECENT_DAYS)).timestamp() * 1000)
     first_day = (moment - timedelta(days=RECENT_DAYS)).date().isoformat()
-    question = _Question(margin, moment, store.config)
+    dealt = frozenset((row.job, row.model) for row in read_canaries(store))
+    question = _Question(margin, moment, store.config, dealt)
     first = (moment - timedelta(days=KNOWN_DAYS)).date().isoformat()
     known = report(store, ("source", "model"), Filter(since=first)).rows
     found = []
@@ -289,7 +291,7 @@ def _make_tried(
         model=other,
         verdict=pair.verdict,
         reason=pair.reason,
-        evidence=_describe_tried(pair, model),
+        evidence=_describe_tried(pair, model, question.dealt),
         saving_month_usd=month * (1 - ratio),
         runs_needed=runs,
         days_needed=0 if runs == 0 else pair.more_days,
@@ -297,12 +299,16 @@ def _make_tried(
     )
 
 
-def _describe_tried(pair: Pairing, model: str | None) -> str:
+def _describe_tried(
+    pair: Pairing, model: str | None, dealt: frozenset[tuple[str | None, str]]
+) -> str:
     if not list_shared(pair.jobs):
         return f"no outcome is known on the same work as {model}"
     ours = f"{pair.successes:,} of {pair.successes + pair.failures:,}"
     theirs = f"{pair.against_successes:,} of {pair.against_successes + pair.against_failures:,}"
-    return f"{ours} succeeded, {model} {theirs}; seen, not dealt at random"
+    is_dealt = all((job.job, pair.model) in dealt for job in list_shared(pair.jobs))
+    how = "dealt at random in a trial" if is_dealt else "seen, not dealt at random"
+    return f"{ours} succeeded, {model} {theirs}; {how}"
 
 
 def _find_mean(own: Work) -> float | None:
@@ -323,10 +329,11 @@ def _make_untried(
     month, recent = _sum_month(own) or 0.0, sum(one.recent for one in own.values())
     successes = sum(one.successes for one in own.values())
     known = sum(one.known for one in own.values())
-    runs = None
+    runs = days = None
     if known:
-        before = Tally(successes, known - successes)
-        runs = count_more_runs(before, Tally(0, 0), margin=question.margin, share=TRIED_SHARE)
+        before, pace = Tally(successes, known - successes), recent / RECENT_DAYS
+        found = forecast(before, slots_a_day=pace, margin=question.margin)
+        runs, days = found.runs, found.days
     return SavingCandidate(
         model=other,
         verdict="not tried",
@@ -334,6 +341,6 @@ def _make_untried(
         evidence=f"the tokens of {plural(recent, 'run')} at its price",
         saving_month_usd=month * (1 - ratio),
         runs_needed=runs,
-        days_needed=None if runs is None else math.ceil(runs * RECENT_DAYS / recent / TRIED_SHARE),
+        days_needed=days,
         cost_needed_usd=None if runs is None else runs * month / recent * ratio,
     )

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from relight.store import Store
 from relight.store.derive.pricing import NAMED
-from relight.store.sql import column_list, count_if, insert
+from relight.store.sql import column_list, count_if, flag, insert
 
 
 class AdviserDealRow(Struct, frozen=True):
@@ -56,14 +56,18 @@ class AdvisedSums(Struct, frozen=True):
 
 
 _SUMS = f"""
-    select {NAMED.format("turn.model")} as adviser, count(distinct session_id) as sessions,
-        count(*) as calls, {count_if("failure is not null")} as failures,
-        sum(cost_nanos) as nanos, {count_if("cost_nanos is null and calls > 0")} as unpriced,
-        sum(case when at >= :since then cost_nanos end) as recent_nanos,
-        {count_if("at >= :since and cost_nanos is null and calls > 0")} as recent_unpriced,
+    select adviser, count(distinct session_id) as sessions, count(*) as calls,
+        count(failure) as failures, sum(cost_nanos) as nanos,
+        {count_if("cost_nanos is null and calls > 0")} as unpriced, sum(recent) as recent_nanos,
+        {count_if("is_recent = 1 and cost_nanos is null and calls > 0")} as recent_unpriced,
         count(duration_ms) as timed, sum(duration_ms) as total_ms
-    from turn where role = 'reference'
-    group by {NAMED.format("turn.model")} order by sum(cost_nanos) desc nulls last
+    from (
+        select {NAMED.format("turn.model")} as adviser, session_id, calls, failure, cost_nanos,
+            duration_ms, {flag("at >= :since")} as is_recent,
+            case when at >= :since then cost_nanos end as recent
+        from turn where role = 'reference'
+    ) as advice
+    group by adviser order by sum(cost_nanos) desc nulls last, adviser
 """
 _ARMS = f"""
     select adviser, is_muted, count(*) as sessions,

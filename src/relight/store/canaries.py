@@ -59,7 +59,7 @@ class SwitchRow(Struct, frozen=True):
     canary_id: int | None = None
 
 
-class ArmCount(Struct, frozen=True):
+class CanaryArm(Struct, frozen=True):
     """The runs of one side of a canary: `candidate` or `control`."""
 
     arm: str = ""
@@ -207,7 +207,7 @@ def drop_open_deals(database: Connection, canary_id: int) -> None:
     )
 
 
-def count_arms(store: Store, canary: CanaryRow) -> tuple[ArmCount, ArmCount]:
+def count_arms(store: Store, canary: CanaryRow) -> tuple[CanaryArm, CanaryArm]:
     """Return the runs of the model in use, and those of the model on trial."""
     values: Mapping[str, object] = {
         "job": canary.job,
@@ -217,8 +217,8 @@ def count_arms(store: Store, canary: CanaryRow) -> tuple[ArmCount, ArmCount]:
         "model": canary.model,
         "against": canary.against,
     }
-    arms = {one.arm: one for one in store.read(ArmCount, _ARMS, values)}
-    return arms.get("control", ArmCount()), arms.get("candidate", ArmCount())
+    arms = {one.arm: one for one in store.read(CanaryArm, _ARMS, values)}
+    return arms.get("control", CanaryArm()), arms.get("candidate", CanaryArm())
 
 
 def count_span(

@@ -216,6 +216,8 @@ def _delete_templates(database: Connection, session_id: int) -> None:
         "delete from provision where session_key = ? and (source is null or source = ?)",
         (key, source),
     )
+    if source == "relight":
+        database.execute("delete from adviser_deal where session_key = ?", (key,))
     database.execute(
         "update experiment_run set session = null, evidence = null where session = ?",
         (f"{source}:{key}",),

@@ -29,6 +29,7 @@ from relight.work.jobs.slots import (
     finish,
     keep_lease,
 )
+from relight.work.notices import watch_canaries
 
 HolderName = Annotated[str, Meta(min_length=1, max_length=200)]
 
@@ -149,7 +150,9 @@ class StoreBoard:
         """Write a run's result; False if the run is not this holder's."""
         key = self._store.redaction_key
         clean = replace(result, evidence=[redact_text(one, key=key) for one in result.evidence])
-        return finish(self._store, run_id, clean, holder=holder)
+        is_written = finish(self._store, run_id, clean, holder=holder)
+        watch_canaries(self._store)
+        return is_written
 
     def _now(self) -> int:
         return int(self._clock() * 1000)

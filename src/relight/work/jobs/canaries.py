@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from relight.errors import MissingError, RelightError
-from relight.reports.canaries import Evidence, read_evidence
+from relight.reports.canaries import CanaryEvidence, read_evidence
 from relight.reports.comparison.sentences import count_of
 from relight.sources.job_editors import JobEditor, find_job_editor
 from relight.stats.canary import choose_step, find_share
@@ -114,7 +114,7 @@ def _review(store: Store, row: CanaryRow, *, now: int) -> CanaryRow | None:
 
 
 def _watch(
-    store: Store, row: CanaryRow, seen: Evidence, *, is_worse: bool, now: int
+    store: Store, row: CanaryRow, seen: CanaryEvidence, *, is_worse: bool, now: int
 ) -> CanaryRow | None:
     """Roll a promoted model back if it got worse than its margin, or ask."""
     reason = f"it does worse: {_count(row, seen)}" if is_worse else _find_fall(store, row, seen)
@@ -125,7 +125,7 @@ def _watch(
     return None if row.verdict == "worse" else _set_verdict(store, row, "worse", now=now)
 
 
-def _find_fall(store: Store, row: CanaryRow, seen: Evidence) -> str | None:
+def _find_fall(store: Store, row: CanaryRow, seen: CanaryEvidence) -> str | None:
     """Return the words of an alarm about a fall since the switch that is beyond the margin.
 
     Many good runs of the new model would hide a later fall from the odds for a long time.
@@ -313,7 +313,7 @@ def deal_next(store: Store, row: CanaryRow, *, now: int) -> None:
     _set_foreign(store, row, is_candidate=is_candidate)
 
 
-def _count(row: CanaryRow, seen: Evidence) -> str:
+def _count(row: CanaryRow, seen: CanaryEvidence) -> str:
     ours = count_of(round(seen.b.successes), round(seen.b.failures))
     theirs = count_of(round(seen.a.successes), round(seen.a.failures))
     return f"{ours} runs of {row.model} succeeded, {theirs} of {row.against}"
