@@ -47,8 +47,7 @@ class Source(Struct, frozen=True, kw_only=True):
 
     name: str
     title: str
-    # `module:Class`, a subclass of `reading.Reader`
-    reader: str
+    reader: str  # `module:Class`, a subclass of `reading.Reader`
     # the environment variable that names the agent's home folder
     variable: str | None = None
     # the variable that names the folder or the database of sessions itself, before that one
@@ -71,8 +70,7 @@ class Source(Struct, frozen=True, kw_only=True):
     # the folder of skills below the user's home, if the agent prefers it to that in its own
     user_skills: str | None = None
     skills_rank: int = 9
-    # the file in a home that hooks and plugins are set in
-    settings: str | None = None
+    settings: str | None = None  # the file in a home that hooks and plugins are set in
     needs_path: bool = False  # True if a file has no usual place and must be named
     is_complete: bool = False  # True if a recorded session is complete and does not grow
     # the command that continues a session, before the session's id
@@ -83,8 +81,7 @@ class Source(Struct, frozen=True, kw_only=True):
     telemetry: str | None = None  # the reader of its telemetry, beside that of its files
     # True if no two machines give the same id: a session from two machines is one session
     has_global_ids: bool = False
-    # `module:Class`, a `job_editors.JobEditor`: what changes the model of its scheduler's jobs
-    job_editor: str | None = None
+    job_editor: str | None = None  # `module:Class`, which changes the model of its scheduler's jobs
 
     def find_homes(self, environment: Mapping[str, str]) -> list[Path]:
         """The agent's home folders: those that its variable names, else the usual ones."""
