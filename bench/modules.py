@@ -8,12 +8,13 @@ import argparse
 import inspect
 import json
 import os
-import shutil
+import re
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -30,6 +31,11 @@ COMMANDS: dict[str, tuple[list[list[str]], list[str], int]] = {
         45,
     ),
     "relight report --by model": ([["import"]], ["report", "--by", "model"], 14),
+    "the same, without looking for news": (
+        [["import"]],
+        ["report", "--by", "model", "--no-import"],
+        14,
+    ),
     "relight job run, runner command": (
         [["job", "add", "hi", "--schedule", "daily 07:00", "--command", "echo hi"]],
         ["job", "run", "hi"],
@@ -82,10 +88,15 @@ def _trace_mixture() -> list[str]:
 
 
 def write_session(folder: Path) -> Path:
-    """Write one Claude Code session file, which an import finds and other commands ignore."""
+    """Write one Claude Code session file of today, which an import finds and others ignore."""
     source = min(tree(10).glob(".claude/projects/*/*.jsonl"), key=lambda path: path.stat().st_size)
+    text = re.sub(
+        r"(?<=\")\d{4}-\d{2}-\d{2}(?=T)", datetime.now(UTC).date().isoformat(), source.read_text()
+    )
     folder.mkdir(parents=True)
-    return Path(shutil.copy(source, folder))
+    file = folder / source.name
+    file.write_text(text)
+    return file
 
 
 def _run(words: Sequence[str], environment: Mapping[str, str]) -> str:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import settings
 
 import build
-from relight.errors import TYPED
+from relight.cli import TYPED
 from relight.sources import SOURCES
 from relight.store import Store
 

@@ -1,45 +1,31 @@
 """The errors that Relight reports to a person, and the command that their hints name."""
 
-import os
 import re
 import shlex
-import shutil
-import sys
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 
-TYPED = "RELIGHT_COMMAND"  # `./dev` sets it
 _MENTION = re.compile(r"(?<![\w./-])(?<!-m )relight (?=[a-z\[-])")
 
 
-@cache
-def find_command() -> str:
-    """Return the command that started this program, as it was typed: `relight`, `./dev run` …"""
-    if typed := os.environ.get(TYPED):
-        return typed
-    script = Path(sys.argv[0] if sys.argv else "")
-    if script.parts[-2:] == ("relight", "__main__.py"):
-        return f"{shlex.quote(sys.orig_argv[0])} -m relight"
-    if script.name == "relight" and shutil.which("relight") != str(script.absolute()):
-        return shlex.quote(sys.argv[0])
-    return "relight"
+class Typed:
+    """The command that hints name, as a person typed it, and the folder of its `--home` if any.
 
+    The command line sets both.
+    """
 
-class _Named:
-    """The folder that `--home` names; None if hints need not name it."""
-
+    command = "relight"
     home: str | None = None
 
 
 def name_home(home: str | Path | None = None) -> None:
     """Let the commands in hints name this folder, so that they lead to the same store."""
-    _Named.home = shlex.quote(str(Path(home).expanduser().absolute())) if home else None
+    Typed.home = shlex.quote(str(Path(home).expanduser().absolute())) if home else None
 
 
 def as_typed(text: str) -> str:
     """Return a hint of ours whose commands begin as this program was started, with its `--home`."""
-    command = f"{find_command()} --home {_Named.home}" if _Named.home else find_command()
+    command = f"{Typed.command} --home {Typed.home}" if Typed.home else Typed.command
     return _MENTION.sub(lambda _: f"{command} ", text)
 
 

@@ -7,6 +7,7 @@ sums do not depend on order.
 
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import filterfalse
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -42,30 +43,18 @@ class Usage(Struct, frozen=True):
     reasoning: Count | None = None
 
 
-class Bucket(Struct, frozen=True):
-    """A kind of token: its field in `Usage`, and the bucket that it is a part of, if any."""
-
-    name: str
-    part_of: str | None = None
-
-    @property
-    def column(self) -> str:
-        return f"{self.name}_tokens"
-
-
-# Every bucket, in the order of columns and reports. Roll-ups, totals, charges, reports and pages
-# build their SQL and their columns from it: docs/adding.md lists what a new bucket touches.
-BUCKETS = (
-    Bucket("input"),
-    Bucket("cache_read"),
-    Bucket("cache_write"),
-    Bucket("cache_write_1h", part_of="cache_write"),
-    Bucket("output"),
-    Bucket("reasoning", part_of="output"),
-)
-TOKENS = tuple(bucket.column for bucket in BUCKETS)
-# the buckets that add up to all tokens of a call
-WHOLE_TOKENS = tuple(bucket.column for bucket in BUCKETS if bucket.part_of is None)
+# each bucket: its field in `Usage` and its column; docs/adding.md says what a new one touches
+BUCKETS = {
+    "input": "input_tokens",
+    "cache_read": "cache_read_tokens",
+    "cache_write": "cache_write_tokens",
+    "cache_write_1h": "cache_write_1h_tokens",
+    "output": "output_tokens",
+    "reasoning": "reasoning_tokens",
+}
+TOKENS = tuple(BUCKETS.values())
+PARTS = ("cache_write_1h_tokens", "reasoning_tokens")  # of other buckets
+WHOLE_TOKENS = tuple(filterfalse(PARTS.__contains__, TOKENS))  # which add up to all
 # the figures of a roll-up row or a charge, in the order of columns and reports
 AMOUNTS = (
     "turns",
@@ -88,6 +77,17 @@ class TokenColumns(Struct, frozen=True):
     cache_write_1h_tokens: int | None
     output_tokens: int | None
     reasoning_tokens: int | None
+
+
+class TokenCounts(Struct, frozen=True, kw_only=True):
+    """The same of a record that need not name them."""
+
+    input_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    cache_write_1h_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
 
 
 class Cost(Struct, frozen=True):

@@ -2,19 +2,14 @@
 
 import re
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime
 from functools import lru_cache
 
 from relight.checks import LATEST_MS, describe, refuse
-from relight.errors import RelightError
 
 QUARTER_HOUR_MS = 900_000
 # as people type them; eight digits are a date, 20261115
 SECONDS = re.compile(r"(?!\d{8}$)\d{1,10}(\.\d+)?", re.ASCII)
-WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-DAY_WORDS = ("today", "yesterday", *WEEKDAYS, "month", "year")
-DAY_COUNT = re.compile(r"(\d{1,6})([dw])", re.ASCII)
-DAY_FORMS = "2026-05-01, 7d, 2w, today, yesterday, monday … sunday, month, year or all"
 
 
 def read_time(value: object) -> int | None:
@@ -80,42 +75,6 @@ def read_typed(text: str, *, timezone: str) -> str | float | datetime:
     except ValueError:
         return text
     return moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(timezone))
-
-
-def read_day(text: str, *, today: date, is_last: bool = False) -> str | None:
-    """Return the day that a person typed, the first of a period or its last; None for `all`.
-
-    `7d` and `2w` are so many days up to today, `monday` is the latest Monday, `month` and `year`
-    are the present ones.
-
-    >>> [read_day(one, today=date(2026, 11, 15)) for one in ("7d", "2w", "monday", "month")]
-    ['2026-11-09', '2026-11-02', '2026-11-09', '2026-11-01']
-    >>> read_day("month", today=date(2026, 11, 15), is_last=True)
-    '2026-11-30'
-    """
-    word = text.strip().lower()
-    try:
-        if word == "all":
-            return None
-        if found := DAY_COUNT.fullmatch(word):
-            days = int(found[1]) * (7 if found[2] == "w" else 1)
-            return (today - timedelta(days=max(days - 1, 0))).isoformat()
-        if word in DAY_WORDS:
-            return _find_named_day(word, today, is_last=is_last).isoformat()
-        return date.fromisoformat(word).isoformat()
-    except (ValueError, OverflowError):
-        raise RelightError(f"{text!r} is not a day", f"write {DAY_FORMS}") from None
-
-
-def _find_named_day(word: str, today: date, *, is_last: bool) -> date:
-    if word in WEEKDAYS:
-        return today - timedelta(days=(today.weekday() - WEEKDAYS.index(word)) % 7)
-    if word == "month":
-        following = (today.replace(day=1) + timedelta(days=32)).replace(day=1)
-        return following - timedelta(days=1) if is_last else today.replace(day=1)
-    if word == "year":
-        return date(today.year, 12, 31) if is_last else date(today.year, 1, 1)
-    return today - timedelta(days=1) if word == "yesterday" else today
 
 
 def write_time(at: int | None) -> str | None:

@@ -42,4 +42,4 @@ def test_a_conflict_is_settled_as_the_statement_says(tmp_path: Path) -> None:
 
 def test_every_token_bucket_is_a_field_and_a_column_in_the_order_of_the_list() -> None:
     assert TokenColumns.__struct_fields__ == TOKENS
-    assert {bucket.name for bucket in BUCKETS} == set(Usage.__struct_fields__)
+    assert set(BUCKETS) == set(Usage.__struct_fields__)

@@ -223,9 +223,9 @@ def _read_shapes() -> tuple[UsageShape, ...]:
             name=row["name"],
             includes_cache=row["includes_cache"],
             buckets={
-                bucket.name: tuple(_split(figure) for figure in row[bucket.name])
-                for bucket in BUCKETS
-                if bucket.name in row
+                name: tuple(_split(figure) for figure in row[name])
+                for name in BUCKETS
+                if name in row
             },
             marks=tuple(tuple(mark.split(".")) for mark in row.get("marks", ())),
         )

@@ -2,15 +2,19 @@
 
 import io
 import os
+import shlex
+import shutil
 import sys
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 import click
 
-from relight.errors import TYPED, RelightError, StoreError, as_typed, find_command, name_home
+from relight.errors import RelightError, StoreError, Typed, as_typed, name_home
 
+TYPED = "RELIGHT_COMMAND"  # `./dev` sets it
 # the variable that is set if a shell asks for completions
 COMPLETING = "_RELIGHT_COMPLETE"
 IS_WINDOWS = os.name == "nt"
@@ -163,8 +167,8 @@ def relight(
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line; print an error once, with a hint."""
     words = sys.argv[1:] if arguments is None else arguments
+    Typed.command = _find_command()
     if arguments is None:
-        find_command()
         os.environ.pop(TYPED, None)  # it is not the command of programs that this one starts
     _open_standard_streams()
     if COMPLETING in os.environ:
@@ -187,6 +191,18 @@ def main(arguments: list[str] | None = None) -> NoReturn:
                 stream.flush()
         os._exit(status)
     sys.exit(status)
+
+
+def _find_command() -> str:
+    """Return the command that started this program, as it was typed: `relight`, `./dev run` …"""
+    if typed := os.environ.get(TYPED):
+        return typed
+    script = Path(sys.argv[0] if sys.argv else "")
+    if script.parts[-2:] == ("relight", "__main__.py"):
+        return f"{shlex.quote(sys.orig_argv[0])} -m relight"
+    if script.name == "relight" and shutil.which("relight") != str(script.absolute()):
+        return shlex.quote(sys.argv[0])
+    return "relight"
 
 
 def _check_database(home: str | None, error: Exception) -> None:
@@ -238,7 +254,7 @@ def _run(words: list[str], *, is_program: bool) -> int:
     try:
         code: Any = relight.main(
             words,
-            prog_name=find_command(),
+            prog_name=Typed.command,
             complete_var=COMPLETING,
             standalone_mode=False,
             obj=is_program,

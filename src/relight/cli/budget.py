@@ -2,9 +2,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from relight.cli.hooks import install_options
 from relight.cli.options import (
     current_store,
-    install_options,
     name_project,
     print_json,
     reading_command,

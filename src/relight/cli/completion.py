@@ -119,7 +119,7 @@ def _make_items(found: Iterable[tuple[str, str | None]]) -> "Items":
 
 
 def complete_days(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from relight.times import DAY_WORDS
+    from relight.reports.filters import DAY_WORDS
 
     words = (*DAY_WORDS, "7d", "2w", "30d", "all")
     return [word for word in words if word.startswith(incomplete.lower())]

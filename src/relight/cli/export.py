@@ -2,8 +2,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from relight.cli.filters import TypedFilter, filter_options
-from relight.cli.options import current_store, json_option, print_json, reading_command
+from relight.cli.options import (
+    TypedFilter,
+    current_store,
+    filter_options,
+    json_option,
+    print_json,
+    reading_command,
+)
 
 if TYPE_CHECKING:
     from relight.intake.span_target import SpanSummary

@@ -3,13 +3,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from relight.cli.filters import TypedFilter, filter_options, print_no_match
 from relight.cli.options import (
+    TypedFilter,
     current_store,
+    filter_options,
     format_options,
     make_markdown,
     print_csv,
     print_json,
+    print_no_match,
     reading_command,
     split_words,
 )

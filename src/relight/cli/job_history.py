@@ -2,8 +2,13 @@
 
 import click
 
-from relight.cli.filters import since_option
-from relight.cli.options import current_store, json_option, print_json, reading_command
+from relight.cli.options import (
+    current_store,
+    json_option,
+    print_json,
+    reading_command,
+    since_option,
+)
 
 SHOWN_RUNS = 50
 

@@ -4,8 +4,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from relight.cli.filters import since_option
-from relight.cli.options import current_store, json_option, print_json, reading_command
+from relight.cli.options import (
+    current_store,
+    json_option,
+    print_json,
+    reading_command,
+    since_option,
+)
 from relight.errors import as_typed
 
 if TYPE_CHECKING:

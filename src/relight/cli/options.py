@@ -8,17 +8,47 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct
 
 from relight.errors import ParameterError, RelightError, as_typed, name_home
 from relight.store import Store, open_store
 
 if TYPE_CHECKING:
-    from relight.warm.agents.settings import Agent
+    from relight.reports.narrowing import NoMatch
+    from relight.store.queries.filters import Filter
 
 Function = Callable[..., Any]
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 # the key of a context's `meta` that is set if no new records are to be read, or none any more
 NO_IMPORT = "relight.no_import"
+
+
+class TypedFilter(Struct, frozen=True, kw_only=True):
+    """The options by which a command chooses a part of the record, as typed."""
+
+    since: str
+    until: str | None
+    source: str | None
+    project: str | None
+    model: str | None
+    machine: str | None
+    person: str | None
+
+    def read(self, store: Store, *, job: str | None = None) -> "Filter":
+        """Return the filter for reports; raise if an option cannot be understood."""
+        from relight.reports.filters import read_filter
+
+        return read_filter(
+            store,
+            since=self.since,
+            until=self.until,
+            source=self.source,
+            project=name_project(self.project),
+            model=self.model,
+            job=job,
+            machine=self.machine,
+            person=self.person,
+        )
 
 
 class _Command(click.Command):
@@ -194,6 +224,53 @@ def format_options(function: Function) -> Function:
     return json_option(as_csv(markdown(check)))
 
 
+def since_option(default: str | None = None) -> Callable[[Function], Function]:
+    from relight.reports.filters import DAY_FORMS, DEFAULT_SINCE
+
+    return click.option(
+        "--since",
+        default=default or DEFAULT_SINCE,
+        metavar="D",
+        show_default=True,
+        help=f"The first day: {DAY_FORMS}.",
+    )
+
+
+until_option = click.option("--until", metavar="D", help="The last day, likewise.")
+
+
+def filter_options(*, since: str | None = None) -> Callable[[Function], Function]:
+    """Return a decorator that adds the options and passes them as `typed`, a `TypedFilter`."""
+    options = (
+        since_option(since),
+        until_option,
+        click.option("--source", metavar="S", help="Only this source."),
+        click.option(
+            "--project",
+            metavar="P",
+            help="Only projects with this in their folder. A path, such as . or ~/shop, is that"
+            " folder and those below it.",
+        ),
+        click.option("--model", metavar="M", help="Only models with this in their name."),
+        click.option("--machine", metavar="M", help="Only sessions that this machine pushed here."),
+        click.option("--person", metavar="P", help="Only sessions of this person's machines."),
+    )
+
+    def decorate(function: Function) -> Function:
+        @wraps(function)
+        def collect(*args: Any, **given: Any) -> Any:
+            names = TypedFilter.__struct_fields__
+            typed = TypedFilter(**{name: given.pop(name) for name in names})
+            return function(*args, typed=typed, **given)
+
+        made: Function = collect
+        for option in reversed(options):
+            made = option(made)
+        return made
+
+    return decorate
+
+
 def yes_option(function: Function) -> Function:
     return click.option("--yes", is_flag=True, help="Do not ask for confirmation.")(function)
 
@@ -217,40 +294,15 @@ def endpoint_options(function: Function) -> Function:
     return function
 
 
-def install_options(
-    agents: "Mapping[str, Agent]", *, installer: str, help: str
-) -> Callable[[Function], Function]:
-    """Return a decorator for a command that can be added to agents, which then run it as a hook.
+def print_no_match(why: "NoMatch | None", otherwise: str | None = None) -> None:
+    """Print why nothing matches, and what does.
 
-    `installer` is the function of `warm_install` that adds it. With --install, --remove or --hook
-    the command itself does not run. An error in a hook never stops the agent's session.
+    If the options are not why, print `otherwise`; by default, that nothing is recorded.
     """
-    hooks = [name for name, agent in agents.items() if agent.hook]
+    from relight.cli.screen import print_text
 
-    def decorate(function: Function) -> Function:
-        @wraps(function)
-        def choose(
-            *, install: str | None, remove: bool, hook: str | None, yes: bool, **given: Any
-        ) -> None:
-            if hook:
-                module = import_module(str(agents[hook].hook))
-                given_event = sys.stdin.buffer.read()
-                if answer := module.answer_event(given_event, source=hook, home=current_home()):
-                    click.echo(answer)
-            elif install:
-                add = getattr(import_module("relight.cli.warm_install"), installer)
-                add(install, remove=remove, yes=yes, as_json=given["as_json"])
-            elif remove:
-                raise click.UsageError("--remove goes with --install")
-            else:
-                function(**given)
-
-        made: Function = json_option(yes_option(choose))
-        made = click.option("--hook", type=click.Choice(hooks), hidden=True)(made)
-        made = click.option("--remove", is_flag=True, help="With --install: remove it again.")(made)
-        return click.option("--install", type=click.Choice(list(agents)), help=help)(made)
-
-    return decorate
+    nothing = as_typed("nothing is recorded yet; run `relight import`, or try `relight demo`")
+    print_text(why.text if why else otherwise or nothing)
 
 
 def _set_home(ctx: click.Context, _: click.Parameter, value: str | None) -> None:

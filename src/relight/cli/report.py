@@ -4,13 +4,16 @@ from typing import TYPE_CHECKING
 
 import click
 from msgspec import UNSET, to_builtins
+from msgspec.structs import replace
 
-from relight.cli.filters import TypedFilter, filter_options, print_no_match, since_ever
 from relight.cli.options import (
+    TypedFilter,
     current_home,
     current_store,
+    filter_options,
     format_options,
     print_json,
+    print_no_match,
     reading_command,
 )
 from relight.errors import RelightError, as_typed
@@ -99,7 +102,7 @@ def command(
     if not keys:
         raise click.UsageError(f"--by needs a key: {', '.join(totals.KEYS)}")
     with _open(history, keys) as store:
-        chosen = (typed if history is None else since_ever(typed)).read(store)
+        chosen = (typed if history is None else _since_ever(typed)).read(store)
         found = totals.report(store, keys, chosen, sort=sort, top=top)
         why = None if found.rows or history else _explain(store, chosen)
         short = {} if as_json or as_csv or as_markdown else _shorten(store, found)
@@ -125,6 +128,14 @@ def command(
         print_report(found, short)
     else:
         print_no_match(why, "nothing is recorded for this" if has_any else None)
+
+
+def _since_ever(typed: TypedFilter) -> TypedFilter:
+    """Return the options without a first day, unless one was typed."""
+    from click.core import ParameterSource
+
+    source = click.get_current_context().get_parameter_source("since")
+    return typed if source is ParameterSource.COMMANDLINE else replace(typed, since="all")
 
 
 def _open(history: Path | None, keys: Sequence[str]) -> Store:

@@ -2,8 +2,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from relight.cli.filters import TypedFilter, filter_options, print_no_match
-from relight.cli.options import current_store, json_option, print_json, reading_command
+from relight.cli.options import (
+    TypedFilter,
+    current_store,
+    filter_options,
+    json_option,
+    print_json,
+    print_no_match,
+    reading_command,
+)
 from relight.errors import as_typed
 
 if TYPE_CHECKING:

@@ -1,7 +1,6 @@
 import click
 
 from relight.cli.comparison import comparison_options, print_comparison
-from relight.cli.filters import since_option, until_option
 from relight.cli.options import (
     current_store,
     json_option,
@@ -9,6 +8,8 @@ from relight.cli.options import (
     reading_command,
     relight_command,
     relight_group,
+    since_option,
+    until_option,
 )
 from relight.errors import as_typed
 

@@ -3,9 +3,9 @@ from typing import Any
 import click
 from msgspec import UNSET, Struct, UnsetType
 
+from relight.cli.hooks import install_options
 from relight.cli.options import (
     current_store,
-    install_options,
     name_project,
     print_json,
     relight_command,

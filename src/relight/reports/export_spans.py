@@ -185,7 +185,7 @@ def _make_turn_span(frame: Frame, turn: ExportedTurn, talk: Talk | None) -> Sent
 
 def _write_tokens(turn: ExportedTurn) -> dict[str, AttributeValue | None]:
     """The buckets as the conventions have them: the input includes what was cached."""
-    found = {bucket.name: getattr(turn, bucket.column) for bucket in BUCKETS}
+    found = {name: getattr(turn, column) for name, column in BUCKETS.items()}
     if found["input"] is not None:
         found["input"] += (found["cache_read"] or 0) + (found["cache_write"] or 0)
     return found

@@ -1,15 +1,19 @@
 """Filters as people type them: `7d`, `monday`, a date, parts of names or whole names in quotes."""
 
+import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 
 from relight.errors import MissingError, RelightError
 from relight.names import find_model_name
 from relight.store import Store
 from relight.store.queries.filters import Filter, find_day_start, is_whole
-from relight.times import read_day
 
 DEFAULT_SINCE = "30d"
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+DAY_WORDS = ("today", "yesterday", *WEEKDAYS, "month", "year")
+DAY_COUNT = re.compile(r"(\d{1,6})([dw])", re.ASCII)
+DAY_FORMS = "2026-05-01, 7d, 2w, today, yesterday, monday … sunday, month, year or all"
 
 
 def read_filter(
@@ -26,7 +30,7 @@ def read_filter(
     now: datetime | None = None,
     may_be_empty: bool = False,
 ) -> Filter:
-    """Return the filter that a person typed: days (see `times.read_day`), parts of names, a job.
+    """Return the filter that a person typed: days (see `read_day`), parts of names, a job.
 
     A last day before the first is refused, unless the filter may be empty.
     """
@@ -52,6 +56,42 @@ def read_filter(
         machine=machine,
         person=person,
     )
+
+
+def read_day(text: str, *, today: date, is_last: bool = False) -> str | None:
+    """Return the day that a person typed, the first of a period or its last; None for `all`.
+
+    `7d` and `2w` are so many days up to today, `monday` is the latest Monday, `month` and `year`
+    are the present ones.
+
+    >>> [read_day(one, today=date(2026, 11, 15)) for one in ("7d", "2w", "monday", "month")]
+    ['2026-11-09', '2026-11-02', '2026-11-09', '2026-11-01']
+    >>> read_day("month", today=date(2026, 11, 15), is_last=True)
+    '2026-11-30'
+    """
+    word = text.strip().lower()
+    try:
+        if word == "all":
+            return None
+        if found := DAY_COUNT.fullmatch(word):
+            days = int(found[1]) * (7 if found[2] == "w" else 1)
+            return (today - timedelta(days=max(days - 1, 0))).isoformat()
+        if word in DAY_WORDS:
+            return _find_named_day(word, today, is_last=is_last).isoformat()
+        return date.fromisoformat(word).isoformat()
+    except (ValueError, OverflowError):
+        raise RelightError(f"{text!r} is not a day", f"write {DAY_FORMS}") from None
+
+
+def _find_named_day(word: str, today: date, *, is_last: bool) -> date:
+    if word in WEEKDAYS:
+        return today - timedelta(days=(today.weekday() - WEEKDAYS.index(word)) % 7)
+    if word == "month":
+        following = (today.replace(day=1) + timedelta(days=32)).replace(day=1)
+        return following - timedelta(days=1) if is_last else today.replace(day=1)
+    if word == "year":
+        return date(today.year, 12, 31) if is_last else date(today.year, 1, 1)
+    return today - timedelta(days=1) if word == "yesterday" else today
 
 
 def read_start(store: Store, since: str) -> int | None:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.config import Config
-from relight.model import Usage
+from relight.model import BUCKETS, Usage
 from relight.names import find_model_name
 from relight.prices import find_price, price_usage
 from relight.reports.comparison.pairing import (
@@ -180,13 +180,7 @@ def _read_uses(store: Store, kind: str, first_day: str) -> dict[str, dict[str | 
 
 
 def _make_use(row: ReportRow) -> _Use:
-    usage = Usage(
-        input=row.input_tokens,
-        cache_read=row.cache_read_tokens,
-        cache_write=row.cache_write_tokens,
-        output=row.output_tokens,
-        cache_write_1h=row.cache_write_1h_tokens,
-    )
+    usage = Usage(**{name: getattr(row, column) for name, column in BUCKETS.items()})
     worth = (row.cost_usd or 0.0) + (row.included_usd or 0.0)
     return _Use(usage, row.turns or 1, 0.0 if row.unpriced_turns else worth)
 

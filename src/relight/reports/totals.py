@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import asdict
 
 from relight.errors import ParameterError, RelightError
-from relight.model import TOKENS, WHOLE_TOKENS
+from relight.model import TOKENS, WHOLE_TOKENS, TokenCounts
 from relight.store import Store
 from relight.store.queries import totals as queries
 from relight.store.queries.filters import Filter
@@ -51,7 +51,7 @@ class ReportFigures(Struct, frozen=True, kw_only=True):
     failed_turns: int | UnsetType = UNSET
 
 
-class SessionStats(Struct, frozen=True, kw_only=True):
+class SessionStats(TokenCounts, frozen=True):
     """The figures of a session that is being recorded, with its sub-agents'; None is unknown.
 
     `unwritten` is the number of events that are not in the database yet.
@@ -65,12 +65,6 @@ class SessionStats(Struct, frozen=True, kw_only=True):
     unwritten: int = 0
     sessions: int | None = None
     turns: int | None = None
-    input_tokens: int | None = None
-    cache_read_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    cache_write_1h_tokens: int | None = None
-    output_tokens: int | None = None
-    reasoning_tokens: int | None = None
     total_tokens: int | None = None
     cost_usd: float | None = None
     included_usd: float | None = None

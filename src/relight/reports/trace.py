@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from relight.errors import MissingError, RelightError
-from relight.model import TOKENS
+from relight.model import TOKENS, TokenCounts
 from relight.reports.call_subjects import find_child, find_subject
 from relight.reports.conversation import Conversation, Item, StepKind, arrange
 from relight.reports.failures import number_spirals
@@ -61,7 +61,7 @@ class StepRebuild(Struct, frozen=True, kw_only=True):
         return f"cache rebuilt {cause}: {count(self.tokens)} tokens, {dollars(self.usd)}"
 
 
-class Step(Struct, frozen=True, kw_only=True):
+class Step(TokenCounts, frozen=True):
     """One step of a session.
 
     `text` is what a person typed or a model said, `injected` what the agent, a hook or Relight put
@@ -103,12 +103,6 @@ class Step(Struct, frozen=True, kw_only=True):
     running_cost_usd: float | None = None
     running_unpriced_turns: int = 0
     usage_status: str | None = None
-    input_tokens: int | None = None
-    cache_read_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    cache_write_1h_tokens: int | None = None
-    output_tokens: int | None = None
-    reasoning_tokens: int | None = None
     child_session_id: str | None = None
     # the number of the spiral that the call is part of
     spiral: int | None = None

@@ -101,7 +101,7 @@ def _read_turn(key: str, turn: ExportedTurn) -> Turn:
         "key": turn.turn_id,
         "session": key,
         "at": read_time(turn.at),
-        "usage": {bucket.name: getattr(turn, bucket.column) for bucket in BUCKETS},
+        "usage": {name: getattr(turn, column) for name, column in BUCKETS.items()},
     }
     if nanos is not None or turn.cost_status == "included":
         cost = {"nanos": nanos, "status": turn.cost_status, "source": turn.cost_source}

@@ -10,12 +10,11 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from relight.judging.kinds import Category, TaskType
 from relight.model import OutcomeName
-from relight.reports.filters import DEFAULT_SINCE
+from relight.reports.filters import DAY_FORMS, DAY_WORDS, DEFAULT_SINCE
 from relight.reports.series import SeriesKey
 from relight.reports.totals import KEYS, MOST_KEYS, SORTS
 from relight.sources import SOURCES
 from relight.store.queries.failures import FAILURE_KEYS
-from relight.times import DAY_FORMS, DAY_WORDS
 
 Path = Mapping[str, str]  # the names in an address
 Text = Annotated[str, Meta(max_length=200)]

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from relight.times import DAY_FORMS
+from relight.reports.filters import DAY_FORMS
 
 if TYPE_CHECKING:
     from relight.reports.failed_work import FailedTotals, FailedWork, FailureCause

@@ -343,7 +343,7 @@ def _read_difference(database: Connection, session_id: int, model: str | None) -
 
 def usage_of(row: TokenColumns) -> Usage:
     """The tokens of a row."""
-    return Usage(**{bucket.name: getattr(row, bucket.column) for bucket in BUCKETS})
+    return Usage(**{name: getattr(row, column) for name, column in BUCKETS.items()})
 
 
 def _subtract(whole: Usage, known: Usage) -> Usage:

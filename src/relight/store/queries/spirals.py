@@ -5,12 +5,14 @@ from typing import Literal
 
 from msgspec import Struct
 
+from relight.model import WHOLE_TOKENS
 from relight.store import Store
 
-TOKENS = """
-    turn.input_tokens + coalesce(turn.cache_read_tokens, 0) + coalesce(turn.cache_write_tokens, 0)
-        + turn.output_tokens
-"""
+# the sum is unknown without these two; few agents record all others
+NEEDED = ("input_tokens", "output_tokens")
+TOKENS = " + ".join(
+    f"turn.{name}" if name in NEEDED else f"coalesce(turn.{name}, 0)" for name in WHOLE_TOKENS
+)
 CALLS = f"""
     select tool_call.session_id, tool_call.tool, tool_call.fingerprint, tool_call.label,
         tool_call.turn_id, tool_call.at, tool_call.work, turn.calls, {TOKENS} as tokens,

@@ -19,7 +19,7 @@ OWN_CALLS = f"(tool_call.session_id = :session or turn_id in {SHARED})"
 IN_ORDER = "order by at nulls last, place"
 
 
-class SessionTurn(Struct, frozen=True):
+class SessionTurn(TokenColumns, frozen=True):
     """One turn of a session: a model call, or many of which only the sum is known."""
 
     at: str | None
@@ -27,12 +27,6 @@ class SessionTurn(Struct, frozen=True):
     provider: str | None
     role: str | None
     calls: int
-    input_tokens: int | None
-    cache_read_tokens: int | None
-    cache_write_tokens: int | None
-    cache_write_1h_tokens: int | None
-    output_tokens: int | None
-    reasoning_tokens: int | None
     usage_status: str
     cost_status: str | None
     cost_source: str | None
@@ -125,11 +119,11 @@ class SubAgent(Struct, frozen=True):
 
 def read_turns(store: Store, session_id: int) -> list[SessionTurn]:
     """Return a session's turns in the order of their times."""
-    known = ", ".join(SessionTurn.__struct_fields__[:-2])
+    made = {"cost_usd": "cost_nanos", "is_shared": flag("session_id <> :session")}
+    columns = [f"{made.get(name, name)} as {name}" for name in SessionTurn.__struct_fields__]
     return store.read(
         SessionTurn,
-        f"select {known}, cost_nanos as cost_usd, {flag('session_id <> :session')} as is_shared"
-        f" from turn where {OWN_TURNS} {IN_ORDER}",
+        f"select {', '.join(columns)} from turn where {OWN_TURNS} {IN_ORDER}",
         {"session": session_id},
         {"at": write_time, "cost_usd": read_usd, "is_shared": bool},
     )

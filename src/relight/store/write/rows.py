@@ -103,7 +103,7 @@ class SharedTurnRow(Struct, frozen=True):
     turn_id: int
 
 
-_read_tokens = attrgetter(*(bucket.name for bucket in BUCKETS))
+_read_tokens = attrgetter(*BUCKETS)
 
 
 def _keep_first(table: str, *names: str) -> str:

@@ -3,7 +3,7 @@ from datetime import date
 import pytest
 
 from relight.errors import RelightError
-from relight.times import DAY_WORDS, read_day
+from relight.reports.filters import DAY_WORDS, read_day
 
 SUNDAY = date(2026, 11, 15)
 
