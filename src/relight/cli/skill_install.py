@@ -5,16 +5,18 @@ from relight.warm.agents.settings import SKILLS
 
 
 @relight_command("install", example="relight skills install claude-code")
-@click.argument("agents", nargs=-1, type=click.Choice(list(SKILLS)), metavar="[AGENT]…")
+@click.argument(
+    "agents", nargs=-1, type=click.Choice(list(SKILLS)), metavar=f"[{'|'.join(SKILLS)}]…"
+)
 @click.option("--remove", is_flag=True, help="Remove it again.")
 @yes_option
 @json_option
 def install(agents: tuple[str, ...], remove: bool, yes: bool, as_json: bool) -> None:
     """Write an Agent Skill that teaches an agent to ask Relight.
 
-    AGENT is claude-code, codex or hermes; without one, each that is on this machine. It shows the
-    file, asks, and writes it among the agent's skills. A file of yours is never replaced. --remove
-    deletes what was written.
+    Without an agent, it is for each that is on this machine. The command shows the file, asks, and
+    writes it among the agent's skills. A file of yours is never replaced. --remove deletes what was
+    written.
     """
     from relight.cli.warm_install import install_skills
 

@@ -1,4 +1,4 @@
-"""Switch `relight.auto` on in a Python program that `relight exec` started, and in its children.
+"""Record the model calls of a Python program that `relight exec` started, and of its children.
 
 Python imports the first `sitecustomize` on its path when it starts. This one leaves the path as the
 program would have it, and then runs the one that it hides.
@@ -16,7 +16,9 @@ sys.path[:] = [one for one in sys.path if os.path.abspath(one or ".") != _OWN]  
 # A child may run in another Python, without Relight. Its output is for the program that started it,
 # so nothing is said; `relight exec` has tried the Python that the user named.
 with suppress(Exception):
-    import relight.auto  # noqa: F401
+    from relight.intake.auto.hooks import activate
+
+    activate()
 
 _spec = PathFinder.find_spec("sitecustomize")
 if _spec is not None and _spec.loader is not None:
