@@ -9,8 +9,8 @@ from bench.decisions import Row, at_least, at_most, deal
 from relight.stats.alarms import (
     FALSE_ALARMS,
     SeriesChange,
+    find_alarm_limit,
     find_higher_costs,
-    find_limit,
     find_more_failures,
 )
 
@@ -37,7 +37,7 @@ def watch_success(series: int) -> Iterator[Row]:
                 found = 0
                 for dice in deal(f"null {a_day} {rate} {likeness}", number):
                     failed = draw_failures(dice, rate, YEAR * a_day, likeness=likeness)
-                    limits = [find_limit(YEAR * a_day, MANY)] * len(failed)
+                    limits = [find_alarm_limit(YEAR * a_day, MANY)] * len(failed)
                     found += find_more_failures(failed, limits) is not None
                 what = f"{a_day} a day, {1 - rate:.0%} success, likeness {likeness:g}"
                 yield at_most(f"{what}: false alarm in a year", found, number, bound)
@@ -78,7 +78,7 @@ def draw_failures(
 
 def _find_fall(series: int, a_day: int, later: float, half: int, stores: int) -> Row:
     delays = []
-    limits = [find_limit(YEAR * a_day, stores)] * (BEFORE + AFTER)
+    limits = [find_alarm_limit(YEAR * a_day, stores)] * (BEFORE + AFTER)
     for dice in deal(f"fall {a_day} {later} {stores}", series):
         failed = draw_failures(dice, 0.05, BEFORE + AFTER, later=later)
         delays.append(_find_delay(find_more_failures(failed, limits), BEFORE))
@@ -88,7 +88,7 @@ def _find_fall(series: int, a_day: int, later: float, half: int, stores: int) ->
 
 def _watch_costs(costs: list[float], a_day: int) -> SeriesChange | None:
     days = [place / a_day for place in range(len(costs))]
-    return find_higher_costs(costs, days, [find_limit(YEAR * a_day, 1)] * len(costs))
+    return find_higher_costs(costs, days, [find_alarm_limit(YEAR * a_day, 1)] * len(costs))
 
 
 def _find_delay(found: SeriesChange | None, change: int) -> float:

@@ -330,9 +330,9 @@ def test_a_worker_that_dies_is_told_and_what_was_recorded_stays(tmp_path: Path) 
 
 
 def test_a_worker_killed_for_memory_is_no_problem_of_the_disk() -> None:
-    from relight.intake.workers import make_error
+    from relight.intake.workers import explain_end
 
-    error = make_error(-signal.SIGKILL)
+    error = explain_end(-signal.SIGKILL)
     assert "was ended by SIGKILL" in error.message
     assert "short of memory" in (error.hint or "")
 

@@ -21,7 +21,7 @@ from relight.reports.sessions import find_session, read_session
 from relight.reports.totals import report
 from relight.store import Store
 from relight.store.labels import measure_signs
-from relight.store.queries.failures import count_days
+from relight.store.queries.failures import count_failures_by_day
 from relight.store.queries.filters import Filter
 
 
@@ -347,7 +347,7 @@ def test_failures_are_counted_by_kind_and_tool_with_an_example(tmp_path: Path) -
         (failure,) = read_failures(store, Filter()).failures
         assert (failure.kind, failure.tool, failure.count) == ("file_not_found", "Read", 1)
         assert failure.example == "File does not exist."
-        assert [(one.kind, one.failures) for one in count_days(store, Filter())] == [
+        assert [(one.kind, one.failures) for one in count_failures_by_day(store, Filter())] == [
             ("file_not_found", 1)
         ]
 

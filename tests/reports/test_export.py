@@ -18,7 +18,7 @@ from relight.errors import RelightError
 from relight.intake.importing import Imported, import_all
 from relight.intake.recorder import record
 from relight.intake.retention import prune
-from relight.reports.export import CUTS, make_line
+from relight.reports.export import CUTS, write_session_line
 from relight.reports.export_files import TABLES, export_sessions
 from relight.reports.sessions import find_session
 from relight.reports.totals import report
@@ -271,7 +271,7 @@ def test_a_file_that_was_made_meanwhile_stays(
 
     def make_it(given: Store, session_id: int) -> Any:
         path.write_text("another's")
-        return make_line(given, session_id)
+        return write_session_line(given, session_id)
 
     monkeypatch.setattr("relight.reports.export_files.make_line", make_it)
     with pytest.raises(RelightError, match="meanwhile"):
@@ -285,7 +285,7 @@ def test_a_line_that_no_import_would_read_is_cut(tmp_path: Path) -> None:
     with build.open_home(tmp_path) as store:
         build.import_home(store, tmp_path)
         (session_id,) = store.query("select id from session")[0]
-        made = make_line(store, session_id, limit=4000)
+        made = write_session_line(store, session_id, limit=4000)
     assert (made.is_cut, len(made.line) < 4000) == (True, True)
     (said,) = [one for one in json.loads(made.line)["messages"] if one["role"] == "assistant"]
     assert said["content"] == "x" * CUTS[-2] + "[4,000 characters left out]"

@@ -226,7 +226,7 @@ def test_every_text_makes_a_query_that_the_index_can_parse(query: str) -> None:
 def test_the_index_and_the_marks_agree(text: list[str], words: list[str], is_prefix: bool) -> None:
     import sqlite3
 
-    from relight.store.derive.search_text import clean
+    from relight.store.derive.search_text import clean_for_index
 
     query = "".join(words) + ("*" if is_prefix else "")
     try:
@@ -239,7 +239,7 @@ def test_the_index_and_the_marks_agree(text: list[str], words: list[str], is_pre
             "create virtual table f using fts5 (words, path, tool,"
             " tokenize = 'unicode61 remove_diacritics 2')"
         )
-        database.execute("insert into f (words) values (?)", (clean(whole),))
+        database.execute("insert into f (words) values (?)", (clean_for_index(whole),))
         rows = database.execute("select 1 from f where f match ?", (write_match(terms),)).fetchall()
     assert Matcher(terms).matches(SearchText(whole)) == bool(rows)
 

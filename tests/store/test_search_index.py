@@ -15,7 +15,7 @@ from relight.reports.search import find_hits, search
 from relight.reports.sessions import find_session
 from relight.sources.claude_code.reader import ClaudeCodeReader
 from relight.store import Store, search_index
-from relight.store.derive.search_text import find_paths, make_texts, split_call
+from relight.store.derive.search_text import find_path_words, make_texts, split_call
 from relight.store.queries.filters import Filter
 
 DAY_MS = 86_400_000
@@ -164,7 +164,7 @@ def test_a_calls_command_paths_and_short_arguments_are_indexed_and_no_content_of
     patch = "*** Begin Patch\n*** Update File: src/a b.py\n-old\n+new\n*** End Patch"
     assert split_call(patch) == ([], ["src/a b.py"])
     assert split_call(None) == ([], [])
-    assert find_paths("git diff -- 'docs/x y' C:\\work\\a.txt > out.log / ...") == [
+    assert find_path_words("git diff -- 'docs/x y' C:\\work\\a.txt > out.log / ...") == [
         "docs/x",
         "\\work\\a.txt",
         "out.log",

@@ -6,7 +6,7 @@ import pytest
 
 import build
 from relight.store.keep.migrate import find_migrations
-from relight.warm.plans import read_plans
+from relight.warm.plans import read_warm_plans
 
 
 def test_sessions_dealt_before_there_were_plans_count_for_the_first_one(
@@ -29,12 +29,12 @@ def test_sessions_dealt_before_there_were_plans_count_for_the_first_one(
                 ],
             )
     with build.open_home(tmp_path) as store:
-        (plan,) = read_plans(store)
+        (plan,) = read_warm_plans(store)
     assert (plan.number, plan.measure, plan.effect, plan.error) == (1, "both", 0.1, 0.05)
     assert plan.begun_at == "1970-01-01T00:00:03.000Z"
 
 
 def test_a_store_without_dealt_sessions_has_no_plan_yet(tmp_path: Path) -> None:
     with build.open_home(tmp_path) as store:
-        (plan,) = read_plans(store)
+        (plan,) = read_warm_plans(store)
     assert (plan.number, plan.begun_at) == (None, None)

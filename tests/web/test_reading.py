@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from relight.judging.edits import compare, count_changes, find_edits
+from relight.judging.edits import compare_texts, count_changes, find_edits
 from relight.text import HIDDEN
 from relight.web.reading import markdown
 from relight.web.reading.calls import draw_call
@@ -239,7 +239,7 @@ def test_what_is_no_edit_is_shown_as_it_is(tool: str, arguments: object) -> None
 
 
 def test_a_diff_keeps_what_both_have_and_marks_what_differs_in_a_line() -> None:
-    lines = compare("a\nprice = round(x)\nz", "a\nprice = floor(x)\nz")
+    lines = compare_texts("a\nprice = round(x)\nz", "a\nprice = floor(x)\nz")
     assert [(one.kind, one.text[one.begin : one.end]) for one in lines] == [
         ("same", ""),
         ("del", "round"),
@@ -252,7 +252,7 @@ def test_a_diff_keeps_what_both_have_and_marks_what_differs_in_a_line() -> None:
 def test_the_work_for_a_large_edit_is_bounded() -> None:
     old = "\n".join(f"line {number}" for number in range(3000))
     new = "\n".join(f"line {number + number % 2}" for number in range(3000))
-    lines = compare(old, new)
+    lines = compare_texts(old, new)
     assert sum(one.kind == "add" for one in lines) == sum(one.kind == "del" for one in lines)
     edit = {"file_path": "/a", "old_string": old, "new_string": new}
     (diff,) = find_edits("Edit", json.dumps(edit))
@@ -314,7 +314,7 @@ def test_lines_are_counted_as_the_diff_shows_them() -> None:
         new.insert(dice.randrange(len(new) + 1), dice.choice("abcdefgh"))
         texts = "\n".join(old), "\n".join(new)
         counted = Counter(line.kind for line in count_changes(*texts))
-        shown = Counter(line.kind for line in compare(*texts))
+        shown = Counter(line.kind for line in compare_texts(*texts))
         assert (counted["add"], counted["del"]) == (shown["add"], shown["del"]), texts
     many = "\n".join(map(str, range(3000))), "\n".join(map(str, range(3000, 0, -1)))
-    assert len(count_changes(*many)) == sum(one.kind != "same" for one in compare(*many))
+    assert len(count_changes(*many)) == sum(one.kind != "same" for one in compare_texts(*many))

@@ -16,7 +16,7 @@ from relight.reports.listing import list_sessions
 from relight.stats.rates import Estimate
 from relight.store import Store
 from relight.store.queries.listing import Listing
-from relight.warm.plans import WarmPlan, change_plan, find_plan, read_plans
+from relight.warm.plans import WarmPlan, change_plan, find_plan, read_warm_plans
 from relight.warm.provision import provision_session
 from relight.warm.results import read_stats
 from relight.work.experiments.holdout import compare_arms, read_holdout
@@ -349,7 +349,7 @@ def test_a_changed_plan_counts_only_later_sessions_and_the_earlier_stays_readabl
         assert (earlier.verdict, earlier.measures) == (before.verdict, before.measures)
         assert earlier.sentences[-1].startswith("This comparison ended on 1970-01-01")
         assert change_plan(store, effect=0.15, now=3000).number == 2  # nothing changed
-        assert [one.number for one in read_plans(store)] == [2, 1]
+        assert [one.number for one in read_warm_plans(store)] == [2, 1]
         with pytest.raises(RelightError, match="there is no plan 3"):
             read_holdout(store, plan=3)
         with pytest.raises(RelightError, match="effect must be above 0 and below 1"):

@@ -21,7 +21,7 @@ from relight.errors import RelightError
 from relight.models.endpoints import UpstreamError
 from relight.store import Store
 from relight.work.moa.mixture import ADVISER, GUIDANCE, make_view
-from relight.work.moa.trace_report import find_trace, read_trace, report_trace
+from relight.work.moa.trace_report import find_trace, read_trace_file, report_trace
 from relight.work.moa.traces import trace_path, write_trace
 from scripted import USAGE, Reply, Server, call
 
@@ -114,9 +114,9 @@ def test_a_trace_without_times_has_an_unknown_time(tmp_path: Path) -> None:
     turns = [line, {**line, "references": [timed, {**timed, "label": "b"}]}]
     path = tmp_path / "h.jsonl"
     path.write_text("".join(json.dumps(turn) + "\n" for turn in turns))
-    first = report_trace(read_trace(path), 1).models
+    first = report_trace(read_trace_file(path), 1).models
     assert [(row.duration_ms, row.untimed_calls) for row in first] == [(None, 1)]
-    both = report_trace(read_trace(path)).models
+    both = report_trace(read_trace_file(path)).models
     assert [(row.duration_ms, row.untimed_calls) for row in both] == [(1500, 1), (1500, 0)]
 
 
@@ -297,7 +297,7 @@ def test_a_trace_says_what_went_over_the_wire(tmp_path: Path) -> None:
             path.unlink(missing_ok=True)
             told = client.chat.completions.create(messages=messages, stream=stream, **options)
             text = _join(told) if stream else told.choices[0].message.content or ""
-            (turn,) = read_trace(path).turns
+            (turn,) = read_trace_file(path).turns
             traced = [*turn["references"], turn["aggregator"]]
             bodies = {
                 one["model"]: {
@@ -359,12 +359,12 @@ def test_turns_written_at_once_never_mix_and_a_torn_line_is_counted(tmp_path: Pa
     for thread in threads:
         thread.join()
     path = trace_path(tmp_path, "s")
-    assert len(read_trace(path).turns) == 80
+    assert len(read_trace_file(path).turns) == 80
     with path.open("ab") as file:
         file.write(b'{"references": [], "torn": "by a cra')
-    assert (len(read_trace(path).turns), read_trace(path).skipped) == (80, 1)
+    assert (len(read_trace_file(path).turns), read_trace_file(path).skipped) == (80, 1)
     write_trace(tmp_path, "s", {"references": []})
-    assert (len(read_trace(path).turns), read_trace(path).skipped) == (81, 1)
+    assert (len(read_trace_file(path).turns), read_trace_file(path).skipped) == (81, 1)
 
 
 def test_no_two_ids_share_a_trace_file_and_none_leaves_the_folder(tmp_path: Path) -> None:
@@ -376,7 +376,7 @@ def test_no_two_ids_share_a_trace_file_and_none_leaves_the_folder(tmp_path: Path
     assert {path.parent for path in paths} == {tmp_path}
     for name in names:
         write_trace(tmp_path, name, {"references": []})
-    assert sum(len(read_trace(path).turns) for path in paths) == len(names)
+    assert sum(len(read_trace_file(path).turns) for path in paths) == len(names)
 
 
 def test_presets_that_are_not_there_or_do_not_fit_are_told(tmp_path: Path) -> None:

@@ -98,14 +98,14 @@ def plan(yes: bool, as_json: bool, **changes: Any) -> None:
     of success, 3 points of early failures, 5 wrong verdicts in 100. A changed plan begins a new
     comparison that counts only later sessions. `report --plan N` shows an earlier one.
     """
-    from relight.warm.plans import WarmPlanList, change_plan, find_plan, read_plans
+    from relight.warm.plans import WarmPlanList, change_plan, find_plan, read_warm_plans
 
     with current_store() as store:
         if any(value is not None for value in changes.values()):
             if not yes and find_plan(store).number is not None:
                 confirm("begin a new comparison? it counts only sessions from now on")
             change_plan(store, **changes)
-        plans = read_plans(store)
+        plans = read_warm_plans(store)
     if as_json:
         print_json(WarmPlanList(plans))
     else:

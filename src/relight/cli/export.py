@@ -63,7 +63,7 @@ def command(
     if form == "otlp":
         if force:
             raise click.UsageError("--force replaces files: it does not go with --format otlp")
-        send(target, typed, has_content=content, is_dry_run=dry_run, as_json=as_json)
+        send_export(target, typed, has_content=content, is_dry_run=dry_run, as_json=as_json)
     else:
         write(target, typed, form=form, table=table, force=force, as_json=as_json)
 
@@ -92,10 +92,10 @@ def write(
     if as_json:
         print_json(done)
     else:
-        click.echo(describe(done), err=is_printed)
+        click.echo(describe_export(done), err=is_printed)
 
 
-def send(
+def send_export(
     target: str, typed: TypedFilter, *, has_content: bool, is_dry_run: bool, as_json: bool
 ) -> None:
     from relight.cli.news import LateProgress
@@ -126,7 +126,7 @@ def count_sessions(number: int) -> str:
     return plural(number, "session")
 
 
-def describe(done: "ExportSummary") -> str:
+def describe_export(done: "ExportSummary") -> str:
     """Return one line about an export, and one for what it lacks."""
     from relight.text import plural, size
 

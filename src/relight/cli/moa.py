@@ -169,10 +169,10 @@ def show(session: str, number: int | None, as_json: bool) -> None:
     one that an agent traced itself, such as Hermes.
     """
     from relight.text import plural
-    from relight.work.moa.trace_report import find_trace, read_trace, report_trace
+    from relight.work.moa.trace_report import find_trace, read_trace_file, report_trace
 
     if session.endswith(".jsonl") and Path(session).is_file():
-        trace = read_trace(Path(session))
+        trace = read_trace_file(Path(session))
     else:
         with current_store() as store:
             trace = find_trace(store, session)

@@ -121,7 +121,7 @@ def command(
             }
         )
     elif as_csv:
-        print_csv(found)
+        print_report_csv(found)
     elif as_markdown:
         click.echo(markdown(found))
     elif found.rows:
@@ -156,7 +156,7 @@ def _explain(store: Store, chosen: Filter) -> "NoMatch | None":
     return explain_no_session(store, chosen)
 
 
-def print_csv(found: UsageReport) -> None:
+def print_report_csv(found: UsageReport) -> None:
     from relight.cli import options
 
     more = {"session": "title", "job": "job_name"} if found.rows else {}

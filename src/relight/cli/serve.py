@@ -112,7 +112,7 @@ def serve(
     if is_team:
         check_team(host, tls_proxy, is_loopback=is_loopback)
     elif not is_loopback:
-        check_token(host, token)
+        check_token_length(host, token)
     with listen(host, port) as listening:
         name = f"[{host}]" if ":" in host else host
         address = f"http://{name}:{listening.getsockname()[1]}/"
@@ -177,9 +177,9 @@ def make_server(app: "ASGIApp") -> "uvicorn.Server":
     """Return a server with limits of time and number, so that strangers cannot block it."""
     import uvicorn
 
-    from relight.web.connections import LimitedConnection, find_limit
+    from relight.web.connections import LimitedConnection, count_acceptable
 
-    LimitedConnection.limit = find_limit()
+    LimitedConnection.limit = count_acceptable()
     settings = uvicorn.Config(
         app,
         http=LimitedConnection,
@@ -217,7 +217,7 @@ def check_team(host: str, tls_proxy: str | None, *, is_loopback: bool) -> None:
         )
 
 
-def check_token(host: str, token: str | None) -> None:
+def check_token_length(host: str, token: str | None) -> None:
     """Raise unless the token is long enough for other machines to be let in."""
     hint = "set RELIGHT_TOKEN to a long secret, or leave --host out"
     if not token:

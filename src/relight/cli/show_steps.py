@@ -119,7 +119,7 @@ class StepPrinter:
     def _print_text(self, text: str | None, *, indent: int, style: str = "") -> None:
         if not text or not text.strip():
             return
-        shown, rest = (text, 0) if self._is_full else cut_text(text)
+        shown, rest = (text, 0) if self._is_full else cut_shown_text(text)
         body = Text(clean_lines(shown.strip("\n")), style=style)
         if self._console.is_terminal:
             self._console.print(Padding(body, (0, 0, 0, indent)))
@@ -136,7 +136,7 @@ class StepPrinter:
         self._console.print(Text(text, style=style), soft_wrap=True)
 
 
-def cut_text(text: str) -> tuple[str, int]:
+def cut_shown_text(text: str) -> tuple[str, int]:
     """Return the beginning of a text, and the number of characters left out.
 
     >>> cut_text("short")

@@ -19,8 +19,8 @@ from relight.store.team import (
     TeamTarget,
     count_due,
     drop_target,
-    read_marks,
     read_own_id,
+    read_push_marks,
     read_target,
     renew_own_id,
     write_mark,
@@ -133,7 +133,7 @@ def send_join(
         store_id=read_own_id(store),
         name=name,
         share=share,
-        marks=read_marks(store),
+        marks=read_push_marks(store),
         labels=list(labels),
         copied_from=copied_from,
     )
@@ -153,7 +153,7 @@ def leave(store: Store, *, forget: bool, line: Line | None = None) -> int | None
         if forget:
             line = line or Line(target.url, find_token(target.token_file))
             with closing(line):
-                marks = " ".join(read_marks(store).get(target.store_id, []))
+                marks = " ".join(read_push_marks(store).get(target.store_id, []))
                 own_id = read_own_id(store)
                 answer = line.send("DELETE", "/api/v1/machine", Machine=own_id, Marks=marks)
             gone = int(msgspec.json.decode(answer, type=dict[str, int])["sessions"])

@@ -50,8 +50,8 @@ from relight.store.team import (
     read_due_forgets,
     read_due_outcomes,
     read_due_parts,
-    read_marks,
     read_own_id,
+    read_push_marks,
     read_target,
     set_pushed,
     write_mark,
@@ -151,7 +151,7 @@ class Pusher:
         self._line = line
         self._total = 0
         # of the last acknowledged push, and of one that was sent and perhaps not stored
-        self._marks = read_marks(store).get(target.store_id) or [""]
+        self._marks = read_push_marks(store).get(target.store_id) or [""]
 
     def close(self) -> None:
         if self._line is not None:

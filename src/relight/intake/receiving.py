@@ -31,8 +31,8 @@ from relight.sources.otlp.names import (
     find_text,
     find_usage,
     is_call,
+    is_needed,
     is_tool,
-    is_wanted,
     read_table,
 )
 from relight.sources.otlp.records import (
@@ -40,9 +40,9 @@ from relight.sources.otlp.records import (
     find_first_token,
     find_resource,
     find_response,
-    find_top,
-    identify,
+    find_top_call,
     keep_attributes,
+    name_process,
     name_service,
     settle_times,
 )
@@ -159,7 +159,7 @@ class Sorter:
     def _add_event(self, found: SortedRecords, scope: WireScope, record: WireRecord) -> None:
         session = find_text(record.attributes, "session")
         source = scope.agent or ""
-        if session is None or not is_wanted(source, record.name, record.attributes):
+        if session is None or not is_needed(source, record.name, record.attributes):
             return
         line = ReceivedEvent(
             session=session,
@@ -180,7 +180,7 @@ class Sorter:
         below: dict[str, list[tuple[WireScope, WireRecord]]] = {}
         tops: dict[str, WireRecord] = {}
         for number, (scope, record) in enumerate(calls):
-            top = find_top(record, by_span, parents)
+            top = find_top_call(record, by_span, parents)
             name = top.span or f"#{number}"
             tops[name] = top
             below.setdefault(name, []).append((scope, record))
@@ -265,7 +265,7 @@ class Sorter:
 
     def _find_period(self, scope: WireScope, at: int) -> str:
         """Return the session of a process at a time: until a pause, all its calls are one."""
-        prefix = f"{identify(scope)}-"
+        prefix = f"{name_process(scope)}-"
         known = self._periods.get(prefix)
         if known is None or not _covers(known, at):
             periods = (Period(*one) for one in self._find_sessions(prefix))

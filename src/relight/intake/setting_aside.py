@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from relight.intake.importing import Work
-from relight.intake.workers import Lost, make_error
+from relight.intake.workers import Lost, explain_end
 from relight.model import Mark, Origin, Piece
 from relight.sources import find_source
 from relight.store import Store
@@ -113,7 +113,7 @@ class Retries:
     ) -> SetAside:
         self._killed += not lost.is_over_time
         if self._killed > MOST_KILLED:
-            raise make_error(-lost.signal)
+            raise explain_end(-lost.signal)
         is_known = row is not None and not row.is_rewritten(work.origin)
         return SetAside(
             reason=lost.describe(self._message_seconds),

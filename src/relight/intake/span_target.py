@@ -25,7 +25,7 @@ from relight.intake.http_line import (
 from relight.reports.export import list_families
 from relight.reports.export_spans import describe_program, make_spans, read_record
 from relight.sources.otlp.encoding import encode_request, encode_resource, encode_span
-from relight.sources.otlp.protobuf import expect, read_fields, read_text
+from relight.sources.otlp.protobuf import expect, read_text, read_wire_fields
 from relight.store import Store
 from relight.store.queries.export import count_roots
 from relight.store.queries.filters import Filter
@@ -233,9 +233,9 @@ def read_partial_success(body: bytes) -> tuple[int, str]:
     """Return how many spans were rejected and why; zero for a response that cannot be read."""
     rejected, message = 0, ""
     try:
-        for number, _, value in read_fields(body):
+        for number, _, value in read_wire_fields(body):
             if number == 1:
-                for place, _, part in read_fields(expect(value, bytes)):
+                for place, _, part in read_wire_fields(expect(value, bytes)):
                     if place == 1:
                         rejected = expect(part, int)
                     elif place == 2:
@@ -250,7 +250,9 @@ def _read_words(answer: Answer) -> str:
     if _is_page(answer):
         return ""
     try:
-        found = [read_text(value) for number, _, value in read_fields(answer.body) if number == 2]
+        found = [
+            read_text(value) for number, _, value in read_wire_fields(answer.body) if number == 2
+        ]
     except ValueError:
         found = []
     return found[0] if found else answer.body.decode("utf-8", "replace")

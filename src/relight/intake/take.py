@@ -55,11 +55,11 @@ from relight.store.write.pushed import (
     find_due,
     find_origin,
     has_copy,
+    note_failure,
     read_backlog,
     read_due,
     remove_parts,
     set_derived,
-    set_failed,
     write_part,
 )
 from relight.store.write.record import (
@@ -243,13 +243,13 @@ class Deriver:
         found = {part.id: self._derive(part) for part in parts}
         for part in parts:
             if reason := found[part.id].reason:
-                set_failed(self.store, part.id, reason)
+                note_failure(self.store, part.id, reason)
         ready = [part for part in parts if found[part.id].sealed is not None]
         try:
             self._write(ready, found)
         except REFUSED as error:
             if len(ready) == 1:
-                set_failed(self.store, ready[0].id, describe_error(error))
+                note_failure(self.store, ready[0].id, describe_error(error))
             else:
                 for part in ready:
                     self._write_alone(part, found)
@@ -259,7 +259,7 @@ class Deriver:
         try:
             self._write([part], found)
         except REFUSED as error:
-            set_failed(self.store, part.id, describe_error(error))
+            note_failure(self.store, part.id, describe_error(error))
 
     def _derive(self, part: TapePart) -> DerivedPart:
         task = Derivation(part, self.store.timezone, self.store.redaction_key)

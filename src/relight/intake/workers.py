@@ -105,7 +105,7 @@ def describe_exit(code: int) -> str:
         return f"was ended by signal {-code}"
 
 
-def make_error(code: int) -> RelightError:
+def explain_end(code: int) -> RelightError:
     """The error of a worker process that ended with this code, and what to do."""
     hint = "try again: nothing that was read before is lost"
     if code == -getattr(signal, "SIGKILL", 9):  # as the kernel does when memory is full
@@ -199,7 +199,7 @@ class Workers:
         if not sent:
             return None
         if code >= 0:
-            raise make_error(code)
+            raise explain_end(code)
         message = sent.popleft()
         self._waiting.extendleft(reversed(sent))
         sent.clear()
@@ -211,7 +211,7 @@ class Workers:
         response: bytes | None = b""
         while response is not None:
             try:
-                response = read_message(stream)
+                response = read_frame(stream)
             except (OSError, ValueError):  # closed under our hands: the parent leaves
                 response = None
             self._responses.put((number, response))
@@ -329,7 +329,7 @@ def serve_messages(
     """Handle messages from standard input on standard output, until the input ends."""
     source, target = streams or (sys.stdin.buffer, sys.stdout.buffer)
     with suppress(BrokenPipeError, KeyboardInterrupt):
-        while (message := read_message(source)) is not None:
+        while (message := read_frame(source)) is not None:
             limit_cpu(message_seconds)
             response = function(message)
             limit_cpu(0)
@@ -351,7 +351,7 @@ def limit_cpu(seconds: float) -> None:
     signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
-def read_message(stream: IO[bytes]) -> bytes | None:
+def read_frame(stream: IO[bytes]) -> bytes | None:
     """Return the next message; None at the end, also if it comes in the midst of a message."""
     head = stream.read(8)
     size = int.from_bytes(head, "big")

@@ -70,7 +70,7 @@ class FileDiff(Struct, frozen=True, kw_only=True):
 Compare = Callable[[str, str], list[DiffLine]]
 
 
-def compare(old: str, new: str) -> list[DiffLine]:
+def compare_texts(old: str, new: str) -> list[DiffLine]:
     """Return the lines of both texts as a diff.
 
     >>> [(line.kind, line.text) for line in compare("a\\nb\\nc", "a\\nB\\nc")]
@@ -270,13 +270,13 @@ def _plain(name: str) -> str:
     return name.lower().replace("_", "").replace("-", "")
 
 
-def take(fields: Mapping[str, Any], role: str) -> Any:
+def take_argument(fields: Mapping[str, Any], role: str) -> Any:
     """Return the argument with this role, under the first of its names that is there."""
     names = read_edit_table().arguments[role]
     return next((fields[name] for name in names if fields.get(name) is not None), None)
 
 
-def find_edits(tool: str, arguments: str, *, diff: Compare = compare) -> list[FileDiff]:
+def find_edits(tool: str, arguments: str, *, diff: Compare = compare_texts) -> list[FileDiff]:
     """Return the files that a call changes, with its lines; empty if it is no edit.
 
     `diff` makes the lines of two texts; `count_changes` is quick if only their number matters.
@@ -289,10 +289,10 @@ def find_edits(tool: str, arguments: str, *, diff: Compare = compare) -> list[Fi
     fields = read_arguments(arguments) if shape in ("replace", "write", "notebook") else None
     if not fields:
         return []
-    path = take(fields, "path")
+    path = take_argument(fields, "path")
     if shape == "notebook":
         found = list(_read_cell(fields, diff))
-    elif shape == "replace" and isinstance(many := take(fields, "edits"), list):
+    elif shape == "replace" and isinstance(many := take_argument(fields, "edits"), list):
         parts = [
             _compare_fields(one, diff) for one in many[:MOST_EDITS] if isinstance(one, Mapping)
         ]
@@ -326,15 +326,15 @@ def _find_texts(values: Any) -> Iterator[str]:
 
 
 def _compare_fields(fields: Mapping[str, Any], diff: Compare) -> list[DiffLine]:
-    old, new = take(fields, "old"), take(fields, "new")
+    old, new = take_argument(fields, "old"), take_argument(fields, "new")
     if not isinstance(old, str) or not isinstance(new, str | None):
         return []
     return diff(old, new or "")
 
 
 def _read_written(fields: Mapping[str, Any], diff: Compare) -> Iterator[DiffLine]:
-    text = take(fields, "content")
-    text = take(fields, "new") if text is None else text
+    text = take_argument(fields, "content")
+    text = take_argument(fields, "new") if text is None else text
     if isinstance(text, str):
         yield from diff("", text)
 

@@ -56,7 +56,7 @@ class CommandLine(Struct, frozen=True):
     folder: str | None = None
 
 
-def read_line(
+def read_command_line(
     tool: str,
     arguments: object,
     *,

@@ -111,14 +111,14 @@ def derive_lessons(sessions: Iterable[TaughtSession]) -> list[Taught]:
     weights = _weigh(ordered)
     found = [
         lesson
-        for key, hits in find_hits(ordered).items()
+        for key, hits in find_stumbled(ordered).items()
         if (lesson := _derive(key, hits, ordered, weights))
     ]
     found.sort(key=lambda one: (-one.probability * one.saving, -one.hit, one.id))
     return _drop_duplicates(found)
 
 
-def find_hits(sessions: Iterable[TaughtSession]) -> dict[Key, list[_Hit]]:
+def find_stumbled(sessions: Iterable[TaughtSession]) -> dict[Key, list[_Hit]]:
     """Return the sessions that stumbled over each cause."""
     hits: dict[Key, list[_Hit]] = defaultdict(list)
     for session in sessions:

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from relight.chat.messages import read_arguments
-from relight.judging.edits import HEAD, take
+from relight.judging.edits import HEAD, take_argument
 from relight.judging.forms import PATH, CommandLine, Form, is_own_word, share_targets
 from relight.judging.lesson_table import read_table
 
@@ -188,7 +188,10 @@ def _find_other_files(failed: ReadCall, between: Sequence[ReadCall]) -> str | No
 
 def _is_making(seen: ReadCall) -> bool:
     """True if a call makes files, and does not only change them."""
-    return seen.line is not None or take(read_arguments(seen.call.arguments) or {}, "old") is None
+    return (
+        seen.line is not None
+        or take_argument(read_arguments(seen.call.arguments) or {}, "old") is None
+    )
 
 
 def _find_tool_cure(failed: ReadCall, later: ReadCall, between: Sequence[ReadCall]) -> str | None:
@@ -205,7 +208,7 @@ def _read_names(arguments: object) -> set[str]:
 
 def find_paths(arguments: object) -> set[str]:
     """The files that a call without a command is about."""
-    path = take(read_arguments(arguments) or {}, "path")
+    path = take_argument(read_arguments(arguments) or {}, "path")
     patched = [found[2] for found in HEAD.finditer(str(arguments))]
     return {one for one in (path, *patched) if isinstance(one, str) and one}
 

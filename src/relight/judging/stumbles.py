@@ -18,7 +18,7 @@ from relight.judging.forms import (
     find_made,
     is_own_word,
     name_file,
-    read_line,
+    read_command_line,
 )
 from relight.judging.kinds import understand_call
 from relight.judging.lesson_table import LessonTable, read_table
@@ -83,7 +83,7 @@ class _CallReader:
         self._table = read_table()
 
     def read(self, call: TriedCall) -> ReadCall:
-        line = read_line(
+        line = read_command_line(
             call.tool,
             call.arguments,
             own=self._own,

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from relight.reports.alarm_causes import find_changes
 from relight.reports.alarms import METRICS, Metric, list_jobs, list_models
 from relight.stats import alarms as detectors
-from relight.stats.alarms import FEWEST_RUNS, SeriesChange, find_limit
+from relight.stats.alarms import FEWEST_RUNS, SeriesChange, find_alarm_limit
 from relight.store import Store
 from relight.store.alarms import (
     AlarmRow,
@@ -22,7 +22,7 @@ from relight.store.alarms import (
     count_ended_runs,
     find_last_alarm,
     has_new_runs,
-    read_seen,
+    read_last_look,
     update_alarm,
     write_seen,
 )
@@ -47,7 +47,7 @@ def refresh_alarms(store: Store) -> list[int]:
     """Look at the series with new runs; return the ids of new alarms."""
     if not store.can_write or not has_new_runs(store):
         return []
-    seen, ended = read_seen(store), count_ended_runs(store)
+    seen, ended = read_last_look(store), count_ended_runs(store)
     due = [job for job, runs in ended.items() if runs != seen.runs.get(job)]
     watched = {job: models for job, models in seen.watched.items() if job in ended}
     series: dict[str, Sequence[SeriesRun]] = {}
@@ -136,7 +136,7 @@ def _find_change(
         return None
     days = [(one.run.at - points[0].run.at) / _DAY_MS for one in points]
     limits = [
-        find_limit(max(FEWEST_RUNS_A_YEAR, 365 * place / max(day, 1.0)), series)
+        find_alarm_limit(max(FEWEST_RUNS_A_YEAR, 365 * place / max(day, 1.0)), series)
         for place, day in enumerate(days)
     ]
     are_streams = scope.startswith("model:")

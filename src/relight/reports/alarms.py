@@ -21,7 +21,7 @@ from relight.store.alarms import (
     AlarmRow,
     acknowledge,
     read_alarm_rows,
-    read_seen,
+    read_last_look,
 )
 from relight.text import dollars, join_words
 from relight.times import read_time, write_time
@@ -68,7 +68,7 @@ class AlarmList(Struct, frozen=True):
 
 def read_alarms(store: Store, *, is_open: bool = False) -> AlarmList:
     """Return all alarms, newest first, or the open ones, of which those of one change are one."""
-    watched = read_seen(store).watched
+    watched = read_last_look(store).watched
     series = len(METRICS) * (len(list_jobs(watched)) + len(list_models(watched)))
     rows = read_alarm_rows(store, is_open=is_open)
     found = [_show(row, store.timezone, series) for row in rows]

@@ -5,9 +5,9 @@ from collections import Counter
 from msgspec import Struct
 
 from relight.judging.lesson_table import describe_cause
-from relight.judging.lessons import find_hits
+from relight.judging.lessons import find_stumbled
 from relight.store import Store, stumbles
-from relight.store.queries.failures import name_sessions
+from relight.store.queries.failures import read_session_names
 from relight.store.queries.filters import Filter
 
 MOST = 40
@@ -30,11 +30,11 @@ class CauseCure(Struct, frozen=True, kw_only=True):
 
 def read_cures(store: Store, chosen: Filter) -> list[CauseCure]:
     """Return the causes of failed calls, the most frequent first."""
-    hits_by_cause = find_hits(stumbles.read_stumbled(store, chosen))
+    hits_by_cause = find_stumbled(stumbles.read_stumbled(store, chosen))
     causes = sorted(
         hits_by_cause.values(), key=lambda hits: -sum(len(hit.stumbles) for hit in hits)
     )[:MOST]
-    names = name_sessions(store, {hits[-1].evidence[0] for hits in causes})
+    names = read_session_names(store, {hits[-1].evidence[0] for hits in causes})
     found = []
     for hits in causes:
         some = [one for hit in hits for one in hit.stumbles]

@@ -25,7 +25,7 @@ from relight.reports.trace import read_numbered
 from relight.sources.files import LINE_LIMIT_BYTES
 from relight.store import Store
 from relight.store.queries import export as queries
-from relight.store.queries.export import name_call, name_turn
+from relight.store.queries.export import name_exported_call, name_turn
 from relight.store.queries.filters import Filter
 from relight.times import write_time
 
@@ -61,7 +61,7 @@ def list_families(store: Store, chosen: Filter) -> Iterator[list[int]]:
         roots, after = queries.read_roots(store, chosen, after) if after else ([], None)
 
 
-def read_tables(store: Store, session_id: int) -> SessionTables:
+def read_session_tables(store: Store, session_id: int) -> SessionTables:
     """Return a session's figures, turns and calls, redacted by today's rules."""
     with store.snapshot():
         tables = _read_tables(store, session_id)
@@ -69,7 +69,9 @@ def read_tables(store: Store, session_id: int) -> SessionTables:
     return msgspec.json.decode(data, type=SessionTables)
 
 
-def make_line(store: Store, session_id: int, *, limit: int = LINE_LIMIT_BYTES) -> ExportLine:
+def write_session_line(
+    store: Store, session_id: int, *, limit: int = LINE_LIMIT_BYTES
+) -> ExportLine:
     """Return a session as one line of JSON.
 
     The tape was redacted when it was recorded, perhaps by older rules. Here the session is one
@@ -97,7 +99,9 @@ def read_exported_session(store: Store, session_id: int) -> ExportedSession:
     """Return a session with everything that an export has."""
     tables = _read_tables(store, session_id)
     numbered = read_numbered(store, session_id)
-    results = {name_call(item.call): item for item in numbered.items if item.call is not None}
+    results = {
+        name_exported_call(item.call): item for item in numbered.items if item.call is not None
+    }
     return ExportedSession(
         **asdict(tables.facts),
         figures=tables.figures,
@@ -170,7 +174,9 @@ def _close(answer: Item | None, calls: list[Item]) -> Iterator[ExportedMessage]:
     if answer is None:
         return
     asked = [
-        AskedCall(name_call(one.call), function=AskedFunction(one.tool or "", one.arguments))
+        AskedCall(
+            name_exported_call(one.call), function=AskedFunction(one.tool or "", one.arguments)
+        )
         for one in calls
         if one.call is not None
     ]
@@ -179,7 +185,7 @@ def _close(answer: Item | None, calls: list[Item]) -> Iterator[ExportedMessage]:
         if one.call is not None and one.result is not None:
             yield ExportedMessage(
                 role="tool",
-                tool_call_id=name_call(one.call),
+                tool_call_id=name_exported_call(one.call),
                 content=one.result,
                 timestamp=write_time(one.ended_at),
             )
@@ -192,15 +198,15 @@ def _cut_texts(record: ExportedSession, most: int) -> ExportedSession:
 def _cut_message(message: ExportedMessage, most: int) -> ExportedMessage:
     calls = message.tool_calls and [
         replace(
-            one, function=replace(one.function, arguments=cut_text(one.function.arguments, most))
+            one, function=replace(one.function, arguments=limit_text(one.function.arguments, most))
         )
         for one in message.tool_calls
     ]
-    content, injected = cut_text(message.content, most), cut_text(message.injected, most)
+    content, injected = limit_text(message.content, most), limit_text(message.injected, most)
     return replace(message, content=content, injected=injected, tool_calls=calls)
 
 
-def cut_text(text: str | None, most: int) -> str | None:
+def limit_text(text: str | None, most: int) -> str | None:
     """Return the beginning of a longer text, and how much is left out.
 
     >>> cut_text("abcdef", 4), cut_text("abcd", 4), cut_text(None, 4)

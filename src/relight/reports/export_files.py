@@ -18,7 +18,7 @@ from msgspec.structs import astuple
 from relight.chat.exported import ExportedCall, ExportedFacts, ExportedFigures, ExportedTurn
 from relight.errors import RelightError
 from relight.locks import make_folder, replace_when_whole
-from relight.reports.export import list_families, make_line, read_tables
+from relight.reports.export import list_families, read_session_tables, write_session_line
 from relight.store import Store
 from relight.store.queries.export import count_roots
 from relight.store.queries.filters import Filter
@@ -130,7 +130,7 @@ Write = Callable[[Store, int, Sequence[BinaryIO], ExportSummary], None]
 def _write_lines(
     store: Store, session_id: int, files: Sequence[BinaryIO], done: ExportSummary
 ) -> None:
-    made = make_line(store, session_id)
+    made = write_session_line(store, session_id)
     files[0].write(made.line)
     files[0].write(b"\n")
     done.sessions += 1
@@ -150,7 +150,7 @@ def _write_tables(table: Table | None, files: Sequence[BinaryIO], done: ExportSu
     def write(
         store: Store, session_id: int, files: Sequence[BinaryIO], done: ExportSummary
     ) -> None:
-        found = read_tables(store, session_id)
+        found = read_session_tables(store, session_id)
         name = found.facts.session_id
         rows: dict[Table, list[tuple[object, ...]]] = {
             "sessions": [(*astuple(found.facts), *astuple(found.figures))],

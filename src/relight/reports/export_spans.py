@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 from relight.chat.exported import ExportedCall, ExportedMessage, ExportedSession, ExportedTurn
 from relight.model import BUCKETS
 from relight.names import cut_project
-from relight.reports.export import cut_text, make_line, read_tables
+from relight.reports.export import limit_text, read_session_tables, write_session_line
 from relight.sources.otlp.encoding import CLIENT, AttributeValue, SentSpan
 from relight.sources.otlp.names import SpanKind, name_fact, name_kind, read_table
 from relight.store import Store
@@ -57,8 +57,8 @@ class Frame(Struct, frozen=True):
 def read_record(store: Store, session_id: int, *, has_content: bool) -> ExportedSession:
     """Return a session to export, redacted; its messages only if they are wanted."""
     if has_content:
-        return msgspec.json.decode(make_line(store, session_id).line, type=ExportedSession)
-    tables = read_tables(store, session_id)
+        return msgspec.json.decode(write_session_line(store, session_id).line, type=ExportedSession)
+    tables = read_session_tables(store, session_id)
     return ExportedSession(
         **asdict(tables.facts), figures=tables.figures, turns=tables.turns, calls=tables.calls
     )
@@ -208,8 +208,8 @@ def _make_tool_span(
     reason = call.failure_kind
     if frame.has_content:
         reason = call.reason
-        facts |= {"tool_input": cut_text(words[0], MOST_TEXT)}
-        facts |= {"tool_output": cut_text(words[1], MOST_TEXT)}
+        facts |= {"tool_input": limit_text(words[0], MOST_TEXT)}
+        facts |= {"tool_output": limit_text(words[1], MOST_TEXT)}
     return _make_span(
         frame,
         read_table().tool,
@@ -277,13 +277,13 @@ def _write_message(message: ExportedMessage) -> dict[str, Any]:
 
 
 def _write_parts(message: ExportedMessage) -> Iterator[dict[str, Any]]:
-    text = cut_text(message.content, MOST_TEXT)
+    text = limit_text(message.content, MOST_TEXT)
     if message.role == "tool":
         yield {"type": "tool_call_response", "id": message.tool_call_id, "response": text or ""}
     elif text:
         yield {"type": "text", "content": text}
     for call in message.tool_calls or ():
-        given = cut_text(call.function.arguments, MOST_TEXT)
+        given = limit_text(call.function.arguments, MOST_TEXT)
         yield {
             "type": "tool_call",
             "id": call.id,

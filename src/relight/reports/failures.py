@@ -138,7 +138,7 @@ def explain_no_failure(store: Store, chosen: Filter, *, job: str | None = None) 
     def count(given: Mapping[str, str]) -> int:
         part = make_filter(given, jobs=chosen.jobs)
         failed = read_failed_totals(store, part)
-        calls = sum(one.failures for one in queries.count_days(store, part))
+        calls = sum(one.failures for one in queries.count_failures_by_day(store, part))
         return failed.runs + failed.sessions + calls
 
     return explain_no_match(store, "failure", list_given(chosen, job=job), count)

@@ -15,7 +15,7 @@ from relight.judging.recoveries import TriedCall
 from relight.judging.stumbles import RULES, find_stumbles
 from relight.reports.trace import read_numbered
 from relight.store import Store, stumbles
-from relight.store.queries.failures import name_sessions
+from relight.store.queries.failures import read_session_names
 from relight.store.queries.filters import Filter
 from relight.store.sql import read_usd
 from relight.store.stumbles import ProjectSessions, ReadingRow
@@ -83,7 +83,9 @@ def list_lessons(store: Store, chosen: Filter) -> LessonList:
     """Return the lessons of the sessions that were read before."""
     projects = stumbles.read_projects(store, chosen)
     derived = [(one, lesson) for one in projects for lesson in derive_lessons(one.sessions)]
-    names = name_sessions(store, {session for _, one in derived for session, _ in one.evidence})
+    names = read_session_names(
+        store, {session for _, one in derived for session, _ in one.evidence}
+    )
     return LessonList(
         [_show(one, lesson, names) for one, lesson in derived],
         sum(len(one.sessions) for one in projects),

@@ -25,7 +25,7 @@ from relight.store.derive.search_text import KINDS, split_call
 from relight.store.queries.filters import Filter
 from relight.store.queries.sessions import SessionFacts, read_facts
 from relight.store.queries.steps import TraceCall
-from relight.store.search_index import FoundTexts, find_missing_share, find_texts, has_match
+from relight.store.search_index import FoundTexts, find_matching, find_missing_share, has_match
 from relight.text import join_words
 from relight.times import write_time
 
@@ -114,7 +114,7 @@ def find_hits(
     terms = parse_query(f'{query} tool:"{tool}"' if tool and not query.strip() else query)
     if tool:
         terms += [one for one in parse_query(f'tool:"{tool}"') if one not in terms]
-    found = find_texts(store, terms, chosen)
+    found = find_matching(store, terms, chosen)
     if failed:
         found = [one for one in found if KINDS[one.kind] in ("call", "result")]
     ranked = rank_sessions(found)
@@ -253,11 +253,11 @@ def _explain(store: Store, terms: Sequence[Term], chosen: Filter, *, failed: boo
         return "each of these is found, but no single text has all of them"
     if not has_match(store, terms):
         return "every text that matches has a word that the query excludes"
-    if failed and find_texts(store, terms, chosen):
+    if failed and find_matching(store, terms, chosen):
         return "none of the calls that match failed"
 
     def count(given: Mapping[str, str]) -> int:
-        return sum(one.texts for one in find_texts(store, terms, make_filter(given)))
+        return sum(one.texts for one in find_matching(store, terms, make_filter(given)))
 
     return explain_no_match(store, "matching text", list_given(chosen), count).text
 

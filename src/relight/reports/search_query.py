@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from relight.errors import RelightError
-from relight.store.derive.search_text import UNSPACED, clean
+from relight.store.derive.search_text import UNSPACED, clean_for_index
 from relight.text import join_words, make_visible
 
 MOST_TERMS = 64
@@ -108,7 +108,7 @@ def _make_term(match: re.Match[str]) -> Term | None:
     text = match["phrase"] if match["word"] is None else match["word"]
     is_prefix = match["word"] is not None and text.endswith("*")
     text = make_visible(text.strip().rstrip("*") if is_prefix else text.strip())
-    words = tuple(_WORD.findall(fold(clean(text))))
+    words = tuple(_WORD.findall(fold(clean_for_index(text))))
     if not words:
         return None
     field: Field = match["field"] or "words"  # type: ignore[assignment]

@@ -18,7 +18,7 @@ from relight.reports.call_subjects import find_child, find_subject
 from relight.reports.conversation import Conversation, Item, StepKind, arrange
 from relight.reports.failures import number_spirals
 from relight.reports.sessions import SessionReport, read_session
-from relight.reports.transcript import find_facts, read_lines
+from relight.reports.transcript import find_facts, read_records
 from relight.sources import find_source
 from relight.store import Store
 from relight.store.queries import steps
@@ -176,7 +176,7 @@ def read_numbered(store: Store, session_id: int, *, has_texts: bool = True) -> N
             raise RelightError(
                 "the record is too large to be shown here", "`relight show` reads it"
             )
-        lines = read_lines(store, session_id, facts)
+        lines = read_records(store, session_id, facts)
         for event in find_source(facts.source).read_events(lines, facts.own_id):
             conversation.take(event)
     except RelightError as error:

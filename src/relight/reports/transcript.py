@@ -12,7 +12,7 @@ from relight.store.write.tape import read_tape
 def read_transcript(store: Store, session_id: int) -> Transcript:
     """Return the messages of a session, redacted as on the tape, without what Relight injected."""
     found = find_facts(store, session_id)
-    lines = read_lines(store, session_id, found)
+    lines = read_records(store, session_id, found)
     return find_source(found.source).read_messages(lines, found.own_id)
 
 
@@ -24,7 +24,7 @@ def find_facts(store: Store, session_id: int) -> SessionFacts:
     return found
 
 
-def read_lines(store: Store, session_id: int, found: SessionFacts) -> list[bytes]:
+def read_records(store: Store, session_id: int, found: SessionFacts) -> list[bytes]:
     """Return the records of a session; raise if they are gone or nothing can read them.
 
     An early sub-agent's records are on its parent's tape.

@@ -56,7 +56,7 @@ class CostBaseline(Struct, frozen=True):
     shifts: dict[Hashable, float]
 
 
-def find_limit(runs_a_year: float, series: int) -> float:
+def find_alarm_limit(runs_a_year: float, series: int) -> float:
     """Return the limit of a sum that keeps a store of so many series within its false alarms.
 
     >>> find_limit(365, 6), find_limit(365, 120)

@@ -66,11 +66,11 @@ def has_new_runs(store: Store) -> bool:
     ended = count_ended_runs(store)
     if all(runs < FEWEST_RUNS for runs in ended.values()):
         return False
-    seen = read_seen(store).runs
+    seen = read_last_look(store).runs
     return any(runs >= FEWEST_RUNS and runs != seen.get(job) for job, runs in ended.items())
 
 
-def read_seen(store: Store) -> SeenRuns:
+def read_last_look(store: Store) -> SeenRuns:
     """Return what was looked at last."""
     rows = store.query("select value from meta where key = ?", (SEEN,))
     return msgspec.json.decode(rows[0][0], type=SeenRuns) if rows else SeenRuns()

@@ -221,7 +221,7 @@ def request_stop(store: Store, experiment_id: int, stop: int) -> None:
         )
 
 
-def find_stop(store: Store, experiment_id: int) -> int | None:
+def find_stop_request(store: Store, experiment_id: int) -> int | None:
     """Return how an experiment is asked to stop; None if it does not exist."""
     rows = store.query("select stop from experiment where id = ?", (experiment_id,))
     return int(rows[0][0]) if rows else None
@@ -330,7 +330,7 @@ def read_dealt_calls(store: Store, sessions: Sequence[int]) -> dict[int, list[De
     return found
 
 
-def count_provisions(store: Store, among: DealtFilter) -> list[ProvisionCount]:
+def count_dealt(store: Store, among: DealtFilter) -> list[ProvisionCount]:
     """Return how many sessions were dealt to each arm, without experiments and forks."""
     return store.read(
         ProvisionCount,

@@ -148,7 +148,7 @@ def load_duckdb() -> Any:
     return duckdb
 
 
-def name_file(month: str, table: str, digest: str) -> str:
+def name_month_file(month: str, table: str, digest: str) -> str:
     """Return the name of a month's file."""
     return f"{month}.{table}.{digest}.parquet"
 
@@ -235,7 +235,9 @@ def open_history(config: Config, folder: Path) -> Store:
         raise RelightError(f"the history in {folder} has no month yet", "a month must be over")
     database = HistoryConnection(duckdb.connect(), duckdb.Error)
     for name, table in TABLES.items():
-        paths = [folder / name_file(month, name, one.digest) for month, one in known.months.items()]
+        paths = [
+            folder / name_month_file(month, name, one.digest) for month, one in known.months.items()
+        ]
         if missing := [path.name for path in paths if not path.exists()]:
             database.close()
             raise RelightError(

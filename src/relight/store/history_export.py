@@ -24,7 +24,7 @@ from relight.store.history import (
     HistoryMonth,
     find_list,
     load_duckdb,
-    name_file,
+    name_month_file,
     quote,
 )
 from relight.store.team import read_own_id
@@ -102,7 +102,7 @@ def export_history(store: Store, folder: Path, *, now: float) -> HistorySummary:
 def _sweep(folder: Path, made: HistoryList) -> int:
     """Delete the files of months that were replaced; return the size of all others."""
     names = {
-        name_file(month, table, one.digest)
+        name_month_file(month, table, one.digest)
         for month, one in made.months.items()
         for table in TABLES
     }
@@ -144,7 +144,7 @@ def _add_pruned(
     """Add what the files have of sessions that the store has pruned; raise if one is damaged."""
     added: Rows = {}
     for name, table in TABLES.items():
-        path = folder / name_file(month, name, digest)
+        path = folder / name_month_file(month, name, digest)
         statement = f"select {table.columns} from read_parquet({quote(path)})"
         found = database.execute(statement).fetchall()
         if table.session:
@@ -183,7 +183,7 @@ def _write(database: HistoryConnection, folder: Path, month: str, digest: str, r
                 f" columns = {{{types}}})) to {quote(beside)} (format parquet, compression zstd)"
             )
             beside.chmod(0o600)
-            beside.replace(folder / name_file(month, name, digest))
+            beside.replace(folder / name_month_file(month, name, digest))
         finally:
             lines.unlink(missing_ok=True)
             beside.unlink(missing_ok=True)

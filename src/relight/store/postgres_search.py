@@ -49,7 +49,7 @@ WRITE = (
 )
 
 
-def split_words(
+def split_columns(
     texts: Sequence[tuple[str | None, str | None, str | None]],
 ) -> list[list[list[str]]]:
     """Return the words of each column of texts, in their order.
@@ -83,7 +83,7 @@ def write_entries(
 ) -> None:
     """Index entries: their numbers, words, paths and tool."""
     rows = list(entries)
-    columns = split_words([row[1:] for row in rows])
+    columns = split_columns([row[1:] for row in rows])
     database.executemany(
         WRITE,
         [
@@ -123,7 +123,7 @@ def write_match(terms: Sequence["SearchTerm"]) -> tuple[str, list[str]]:
 
 def _test(term: "SearchTerm") -> tuple[str, list[str]]:
     columns = ("words", "path") if term.field == "words" else (term.field,)
-    words = split_words([(" ".join(term.words), None, None)])[0][0]
+    words = split_columns([(" ".join(term.words), None, None)])[0][0]
     if not words:
         return "1 = 0", []
     lexemes = " | ".join(
@@ -148,6 +148,8 @@ def _write_lexemes(column: str, words: Sequence[str], *, is_prefix: bool) -> lis
 
 def match_listing(parts: Sequence[str]) -> tuple[str, str]:
     """Return the test of `listing` that finds beginnings of words, and its value `:words`."""
-    words = [word for some in split_words([(one, None, None) for one in parts]) for word in some[0]]
+    words = [
+        word for some in split_columns([(one, None, None) for one in parts]) for word in some[0]
+    ]
     test = "listing_tokens(listing.words) @@ cast(:words as tsquery)"
     return test, " & ".join(f"'{word}':*" for word in words)

@@ -256,7 +256,7 @@ class FoundTexts(Struct, frozen=True):
     started_at: int | None
 
 
-def find_texts(store: Store, terms: Sequence[SearchTerm], chosen: "Filter") -> list[FoundTexts]:
+def find_matching(store: Store, terms: Sequence[SearchTerm], chosen: "Filter") -> list[FoundTexts]:
     """Return the sessions with texts that match, and how many of each kind."""
     from relight.store.queries.filters import where
 

@@ -133,7 +133,7 @@ def _fill(database: Connection) -> None:
         database.execute(f"insert into push_due (kind, id) {rows} on conflict do nothing")
 
 
-def read_marks(store: Store) -> dict[str, list[str]]:
+def read_push_marks(store: Store) -> dict[str, list[str]]:
     """Return the marks of the last pushes by the id of the server's store: the acknowledged one,
     and one that was sent and perhaps not stored.
     """
@@ -143,7 +143,7 @@ def read_marks(store: Store) -> dict[str, list[str]]:
 
 def write_mark(store: Store, store_id: str, *marks: str) -> None:
     """Write the marks of the last push to a server."""
-    found = {**read_marks(store), store_id: list(marks)}
+    found = {**read_push_marks(store), store_id: list(marks)}
     with store.transaction() as database:
         database.execute(WRITE_META, (MARKS, msgspec.json.encode(found).decode()))
 

@@ -183,11 +183,11 @@ def write_use(database: Connection, fact: SkillFact, machine_id: int, *, now: in
         "select root_id from session where source || ':' || key = ?", (fact.session_id,)
     ).fetchone()
     known = facts.write_fact(database, fact)
-    uses.record(database, known, row[0] if row else None, begun_at=now)
+    uses.record_use(database, known, row[0] if row else None, begun_at=now)
     database.execute("update skill_told set machine_id = ? where id = ?", (machine_id, known.id))
 
 
-def remove_facts(database: Connection, machine_id: int) -> None:
+def remove_pushed_facts(database: Connection, machine_id: int) -> None:
     """Delete the runs and uses that a machine pushed."""
     database.execute(
         "delete from run_attempt where run_id in (select id from run where machine_id = ?)",

@@ -145,7 +145,7 @@ def read_candidates(store: Store) -> list[Template]:
     return _read(store, f"{_IS_NEWEST} and {state} order by name")
 
 
-def read_neighbours(store: Store, template: Template) -> list[Template]:
+def read_siblings(store: Store, template: Template) -> list[Template]:
     """Return the live templates of a template's project and category, itself included."""
     where = f"{_IS_NEWEST} and {LIVE} and {same('project', '?')} and category = ? order by name"
     return _read(store, where, [template.project, template.category])

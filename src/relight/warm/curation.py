@@ -15,7 +15,7 @@ from relight.warm.library import (
     delete_templates,
     read_by_id,
     read_candidates,
-    read_neighbours,
+    read_siblings,
     restore_template,
     retire_template,
 )
@@ -154,7 +154,7 @@ def find_neighbours(templates: Sequence[Template], template: Template) -> list[T
 def refuse_crowding(store: Store, template: Template, planned: Sequence[Template] = ()) -> None:
     """Raise if another template would have to retire, counting the planned ones."""
     most = store.config.templates.max_live_per_category
-    there = len(read_neighbours(store, template)) + len(find_neighbours(planned, template))
+    there = len(read_siblings(store, template)) + len(find_neighbours(planned, template))
     if most and there >= most:
         raise RelightError(
             f"{template.category} has its {most} templates in use already: retire one first"
@@ -189,7 +189,7 @@ def find_weakest(store: Store, template: Template, *, now: int | None = None) ->
     """
     if not (most := store.config.templates.max_live_per_category):
         return []
-    others = [one for one in read_neighbours(store, template) if one.name != template.name]
+    others = [one for one in read_siblings(store, template) if one.name != template.name]
     if len(others) < most:
         return []
     return sort_by_worth(store, others, now=now)[: len(others) + 1 - most]

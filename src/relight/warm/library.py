@@ -21,7 +21,7 @@ from relight.store.templates import Template as Template
 from relight.store.templates import TemplateFacts
 from relight.store.templates import read_by_id as read_by_id
 from relight.store.templates import read_candidates as read_candidates
-from relight.store.templates import read_neighbours as read_neighbours
+from relight.store.templates import read_siblings as read_siblings
 from relight.store.templates import read_templates as read_templates
 from relight.store.templates import read_versions as read_versions
 from relight.times import write_time

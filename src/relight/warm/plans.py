@@ -51,7 +51,7 @@ class WarmPlanList(Struct, frozen=True):
     plans: list[WarmPlan]
 
 
-def read_plans(store: Store) -> list[WarmPlan]:
+def read_warm_plans(store: Store) -> list[WarmPlan]:
     """Return all plans, newest first; the default one if no session was dealt yet."""
     found: list[WarmPlan] = []
     end: str | None = None
@@ -67,7 +67,7 @@ def read_plans(store: Store) -> list[WarmPlan]:
 
 def find_plan(store: Store, number: int | None = None) -> WarmPlan:
     """Return a plan by its number, or the present one; raise if it does not exist."""
-    plans = read_plans(store)
+    plans = read_warm_plans(store)
     if number is None:
         return plans[0]
     for plan in plans:

@@ -148,7 +148,7 @@ def show_unit(unit: CallUnit, *, result_limit: int, text_limit: int) -> tuple[Me
         key = _make_id(f"{unit.at} {at} {name} {arguments}")
         function = {"name": name, "arguments": arguments}
         calls.append({"id": key, "type": "function", "function": function})
-        whole = read_result(call.result).removeprefix(_FAILED)
+        whole = read_result_text(call.result).removeprefix(_FAILED)
         text = strip_hidden(shorten_text(whole, result_limit))
         text = text if text.strip() else _NO_OUTPUT
         content = _FAILED + text if is_failed else text
@@ -237,7 +237,7 @@ def _make_id(content: str) -> str:
     return "c" + blake2b(content.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
 
 
-def read_result(result: object) -> str:
+def read_result_text(result: object) -> str:
     """Return the text of a call's result, whatever it is."""
     if isinstance(result, Mapping) or (
         isinstance(result, list) and not all(isinstance(one, Mapping) for one in result)

@@ -12,7 +12,7 @@ from relight.judging.features import judge_calls
 from relight.judging.kinds import understand_call
 from relight.judging.shell import drop_documents
 from relight.store.templates import TemplateWords
-from relight.warm.units import read_result
+from relight.warm.units import read_result_text
 
 # of each result, and of all commands and all results
 RESULT_CHARACTERS, LONGEST = 600, 20_000
@@ -33,7 +33,7 @@ def read_words(
     asked = "\n".join([task, *(one.text for one in entries if one.role == "user")])
     said = "\n".join(one.text for one in entries if one.role == "assistant")
     ran = " ".join(map(_describe_call, worked, commands))
-    saw = "\n".join(read_result(call.result)[:RESULT_CHARACTERS] for call in made)
+    saw = "\n".join(read_result_text(call.result)[:RESULT_CHARACTERS] for call in made)
     return TemplateWords(
         user=_round(weigh_words(asked)),
         assistant=_round(weigh_words(said)),

@@ -19,7 +19,7 @@ OWN_DESCRIPTORS = 64
 REPORT_SECONDS = 60.0
 
 
-def find_limit() -> int:
+def count_acceptable() -> int:
     """Return the number of connections to accept: fewer if the system grants few descriptors."""
     try:
         import resource

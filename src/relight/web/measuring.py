@@ -38,7 +38,7 @@ def draw_metric(
     metric, estimates = METRICS[name], [arm.estimate for arm in arms]
     if not any(estimate is not None and estimate.value for estimate in estimates):
         return None
-    bounds = find_bounds(metric, estimates)
+    bounds = find_scale(metric, estimates)
     return DrawnMetric(
         name=name,
         title=metric.title,
@@ -47,7 +47,7 @@ def draw_metric(
     )
 
 
-def find_bounds(metric: ArmMetric, arms: Sequence[Estimate | None]) -> tuple[float, float]:
+def find_scale(metric: ArmMetric, arms: Sequence[Estimate | None]) -> tuple[float, float]:
     """Return a scale from zero to a round figure; a success rate has all of 0 to 1."""
     if metric.more_is_better and metric.format is share:
         return 0.0, 1.0

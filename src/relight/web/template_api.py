@@ -65,7 +65,7 @@ def read_experiment(store: Store, asked: given.HoldoutParameters, _: Path) -> ho
 
 def list_plans(store: Store, _: given.NoParameters, __: Path) -> plans.WarmPlanList:
     """Plans of the comparison of warm starts: the present one, then the earlier ones."""
-    return plans.WarmPlanList(plans.read_plans(store))
+    return plans.WarmPlanList(plans.read_warm_plans(store))
 
 
 def list_experiments(store: Store, _: given.NoParameters, __: Path) -> budget.ExperimentList:

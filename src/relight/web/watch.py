@@ -55,7 +55,7 @@ class WatchProcess:
         home: Path,
         clock: Callable[[], float] = time.monotonic,
         *,
-        target: str = "relight.web.watch:run",
+        target: str = "relight.web.watch:run_watch",
         title: str = "the watch",
     ) -> None:
         self._home = home
@@ -157,7 +157,7 @@ class WatchProcess:
             sys.stderr.write(f"warning: {clean(report.note)}\n")
 
 
-def run(home: str) -> None:
+def run_watch(home: str) -> None:
     """Watch for the server that started this process, until its end of the input is closed."""
     from relight.config import find_home, read_config
     from relight.intake.watching import Watcher, open_watched

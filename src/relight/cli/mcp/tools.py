@@ -44,7 +44,7 @@ SHOWN_TEMPLATES = 3
 AGENT_LABEL = "by an agent: "
 
 
-def take(shape: type[S], *sources: object, **more: Any) -> S:
+def pick_fields(shape: type[S], *sources: object, **more: Any) -> S:
     """Return a Struct with the fields that these objects have."""
     known = {
         name: getattr(source, name)
@@ -67,14 +67,14 @@ def search_sessions(store: Store, scope: Scope, asked: SearchSessions) -> ToolRe
             raise RelightError("failed_calls needs a query or a tool", "or call what_failed")
         wanted = Listing(outcome=asked.outcome, limit=asked.limit)
         page = list_sessions(store, chosen, wanted)
-        found = [take(ToolSession, one) for one in page.sessions]
+        found = [pick_fields(ToolSession, one) for one in page.sessions]
         note = None if found else "no such session is recorded here"
         return ToolResultPage(sessions=found, total=page.count, note=note)
     result = find_hits(
         store, asked.query, chosen, tool=asked.tool, failed=asked.failed_calls, limit=asked.limit
     )
     outcomes = read_outcomes(store, list({one.session_id for one in result.hits}))
-    hits = [take(ToolHit, one, outcomes[one.session_id]) for one in result.hits]
+    hits = [pick_fields(ToolHit, one, outcomes[one.session_id]) for one in result.hits]
     if asked.outcome:
         hits = [one for one in hits if one.outcome == asked.outcome]
         return ToolResultPage(hits=hits, note="only the best hits were looked through")
@@ -96,7 +96,7 @@ def read_session(store: Store, scope: Scope, asked: ReadSession) -> ToolSessionP
     else:
         part = cut_part(trace, step=asked.step, limit=asked.limit)
         steps, following = part.steps, part.next
-    return take(
+    return pick_fields(
         ToolSessionPart,
         head.figures,
         head,
@@ -109,7 +109,7 @@ def read_session(store: Store, scope: Scope, asked: ReadSession) -> ToolSessionP
 
 def _show_step(step: "Step") -> ToolStep:
     """Return a step; a command says what its arguments would say again."""
-    shown = take(ToolStep, step)
+    shown = pick_fields(ToolStep, step)
     return msgspec.structs.replace(shown, arguments=None) if shown.command else shown
 
 
@@ -146,12 +146,12 @@ def cost(store: Store, scope: Scope, asked: AskCost) -> object:
     rows = [_show_cost(one, key=one.key(asked.by)) for one in found.rows]
     other = _show_cost(found.other) if found.other else None
     total = _show_cost(found.total)
-    return take(ToolCostReport, found, by=asked.by, total=total, rows=rows, other=other)
+    return pick_fields(ToolCostReport, found, by=asked.by, total=total, rows=rows, other=other)
 
 
 def _show_cost(figures: "ReportTotals", key: str | None = None) -> ToolCost:
     title = getattr(figures, "title", None)
-    return take(ToolCost, figures, key=key, title=title or None)
+    return pick_fields(ToolCost, figures, key=key, title=title or None)
 
 
 def _check_inside(scope: Scope, ref: str) -> None:
@@ -168,7 +168,7 @@ def similar_task(store: Store, scope: Scope, asked: SimilarTask) -> ToolLikeness
     from relight.warm.injection import render_template
 
     alike = find_similar(store, asked.task, Filter(folders=scope.folders))
-    sessions = [take(ToolSession, one, similarity=value) for one, value in alike]
+    sessions = [pick_fields(ToolSession, one, similarity=value) for one, value in alike]
     project = scope.folders[0] if scope.folders else str(scope.start)
     choices = [
         one

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from relight.chat.requests import WireRequest, find_format, read_request
 from relight.chat.responses import BROKEN, WireAnswer, read_stream, read_whole
-from relight.intake.auto.scope import AutoSession, find_scope
+from relight.intake.auto.scope import AutoSession, find_block
 
 # pieces of an answer, each with the time it arrived
 Pieces: TypeAlias = Iterable[tuple[float, bytes]]
@@ -76,7 +76,7 @@ class ObservedCall:
     def __init__(self, url: str, body: bytes) -> None:
         self._url = url
         self._body = body
-        self._scope = find_scope()
+        self._scope = find_block()
         self._status: int | None = None
         self._is_stream = False
         self._is_ended = False

@@ -40,7 +40,7 @@ class AutoSession:
             from relight.intake.recorder import make_session_name
 
             self.session_id = make_session_name(time.time())
-        above = find_scope()
+        above = find_block()
         # a block in a block of the same session is no sub-agent's
         self.parent = above.parent if above and above.session_id == self.session_id else above
         _blocks.set((*_blocks.get(), self))
@@ -66,7 +66,7 @@ class AutoSession:
 _blocks: ContextVar[tuple[AutoSession, ...]] = ContextVar("relight_blocks", default=())
 
 
-def find_scope() -> AutoSession | None:
+def find_block() -> AutoSession | None:
     """Return the innermost block, else the session that the environment names; None for none."""
     if blocks := _blocks.get():
         return blocks[-1]

@@ -42,10 +42,10 @@ def _describe_good(pair: Pairing, what: str, margin: float) -> str:
     if pair.low is not None and pair.low < -margin:
         wide = (
             " The interval is wider than the margin, since it bounds every difference at every"
-            f' look; the verdict weighs "as good" against "{points(margin)} worse".'
+            f' look; the verdict weighs "as good" against "{format_points(margin)} worse".'
         )
     parts = [
-        f"{name_model(pair.model)} is good enough for {what}, within {points(margin)}{but}:"
+        f"{name_model(pair.model)} is good enough for {what}, within {format_points(margin)}{but}:"
         f" {_settled(pair)}.{wide}",
         NOT_DEALT,
     ]
@@ -69,15 +69,15 @@ def _describe_need(pair: Pairing, margin: float) -> str:
         runs = "run shows" if pair.more_runs == 1 else "runs show"
         text = (
             f"If {model} is as good as {other}, about {pair.more_runs:,} more {runs} it within"
-            f" {points(margin)}{_describe_time(pair)}"
+            f" {format_points(margin)}{_describe_time(pair)}"
         )
         if wide is not None and wide < pair.more_runs:
             text += f"; {_describe_wide(wide)}"
         return f"{text}."
     runs = "over 20,000" if pair.more_runs is None else f"about {pair.more_runs:,}"
     text = (
-        f"Models {points(margin)} apart are hard to tell here: at {_rate(pair):.0%} success it"
-        f" takes {runs} more runs of {model} to show that it is as good{_describe_time(pair)}."
+        f"Models {format_points(margin)} apart are hard to tell here: at {_rate(pair):.0%} success"
+        f" it takes {runs} more runs of {model} to show that it is as good{_describe_time(pair)}."
     )
     if pair.share == 1:
         text += f" Runs of {model} alone do not help: {other} has not run in the last 30 days."
@@ -211,20 +211,20 @@ def _bound(pair: Pairing) -> str:
     assert pair.low is not None
     assert pair.high is not None
     if pair.high < 0:
-        return f"at least {points(-pair.high)} worse"
+        return f"at least {format_points(-pair.high)} worse"
     if pair.low > 0:
-        return f"at least {points(pair.low)} better"
-    return f"between {points(-pair.low)} worse and {pair.high * 100:.0f} better"
+        return f"at least {format_points(pair.low)} better"
+    return f"between {format_points(-pair.low)} worse and {pair.high * 100:.0f} better"
 
 
 def _signed(value: float) -> str:
     return f"{value * 100:+.0f}".replace("-", "−") if value else "0"
 
 
-def points(value: float) -> str:
+def format_points(value: float) -> str:
     """Return a share in points.
 
-    >>> points(0.05)
+    >>> format_points(0.05)
     '5 points'
     """
     return f"{round(value * 100, 1):g} point{'' if round(value * 100, 1) == 1 else 's'}"

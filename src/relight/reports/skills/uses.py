@@ -140,7 +140,7 @@ def record_skill_invocation(
         learn(database, [fact.values.get("model")], store.config.models.aliases)
         kept = facts.write_fact(database, fact)
         _check_together(kept.values)
-        return invocations.record(database, kept, root_id, begun_at=begun_at)
+        return invocations.record_use(database, kept, root_id, begun_at=begun_at)
 
 
 def _find_session(store: Store, name: str) -> tuple[str, int | None]:

@@ -54,8 +54,8 @@ def find_messages(
     attributes: Mapping[str, Any],
 ) -> tuple[list[TelemetryMessage], list[TelemetryMessage]]:
     """Return the messages of a request and those of its response."""
-    asked = read_list(find_value(attributes, "input_messages"))
-    answered = read_list(find_value(attributes, "output_messages"))
+    asked = read_message_list(find_value(attributes, "input_messages"))
+    answered = read_message_list(find_value(attributes, "output_messages"))
     if asked or answered:
         return asked, answered
     for flat in read_table().flat_messages:
@@ -66,7 +66,7 @@ def find_messages(
     return [], []
 
 
-def read_list(value: Any) -> list[TelemetryMessage]:
+def read_message_list(value: Any) -> list[TelemetryMessage]:
     """Return messages from a list or its JSON text."""
     value = _read_json(value)
     return [read_message(one) for one in value or () if isinstance(one, dict)]

@@ -86,7 +86,7 @@ def is_ignored(scope: str) -> bool:
     return any(scope.startswith(tuple(one.ignored)) for one in read_table().agent if one.ignored)
 
 
-def is_wanted(source: str, name: str, attributes: Attributes) -> bool:
+def is_needed(source: str, name: str, attributes: Attributes) -> bool:
     """True if a record of an agent says something that its files may lack."""
     for agent in read_table().agent:
         if agent.source == source:

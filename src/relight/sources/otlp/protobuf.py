@@ -15,7 +15,7 @@ TEXT_NAME, VALUE, TEXT, NUMBER = 0x0A, 0x12, 0x0A, 0x18
 Value = int | bytes
 
 
-def read_fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
+def read_wire_fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
     """Yield the number, the wire type and the value of each field; raise ValueError if it is cut.
 
     A value of 64 or 32 bits is an unsigned number: the caller knows what it means.
@@ -86,7 +86,7 @@ def read_any(data: bytes, depth: int = 0) -> Any:
     if depth > MOST_DEPTH:
         raise ValueError("a value is nested too deeply")
     found: Any = None
-    for number, _, value in read_fields(data):
+    for number, _, value in read_wire_fields(data):
         if number == 1:
             found = read_text(value)
         elif number == 2:
@@ -99,12 +99,12 @@ def read_any(data: bytes, depth: int = 0) -> Any:
         elif number == 5:
             found = [
                 read_any(expect(one, bytes), depth + 1)
-                for place, _, one in read_fields(expect(value, bytes))
+                for place, _, one in read_wire_fields(expect(value, bytes))
                 if place == 1
             ]
         elif number == 6:
             found = {}
-            for place, _, one in read_fields(expect(value, bytes)):
+            for place, _, one in read_wire_fields(expect(value, bytes)):
                 if place == 1:
                     name, held = read_pair(expect(one, bytes), depth + 1)
                     found[name] = held
@@ -118,7 +118,7 @@ def read_pair(data: bytes, depth: int = 0) -> tuple[str, Any]:
     if (usual := _read_usual_pair(data)) is not None:
         return usual
     name, value = "", b""
-    for number, _, found in read_fields(data):
+    for number, _, found in read_wire_fields(data):
         if number == 1:
             name = read_text(found)
         elif number == 2:

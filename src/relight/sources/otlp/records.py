@@ -32,7 +32,7 @@ def settle_times(record: WireRecord, now: int) -> bool:
     return is_wrong
 
 
-def find_top(
+def find_top_call(
     record: WireRecord, by_span: dict[str, WireRecord], parents: dict[str, str]
 ) -> WireRecord:
     """Return the topmost call above a span, or the span itself."""
@@ -114,7 +114,7 @@ def name_service(scope: WireScope) -> str:
     return find_resource(scope.resource, "service.name") or ""
 
 
-def identify(scope: WireScope) -> str:
+def name_process(scope: WireScope) -> str:
     """Return a name of the process: its id, else its host and number, and its service."""
     names = ("service.instance.id", "host.name", "process.pid")
     parts = [str(scope.resource.get(name) or "") for name in names]

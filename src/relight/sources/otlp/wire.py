@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from relight.sources.otlp.names import find_agent, is_ignored, read_table
-from relight.sources.otlp.protobuf import expect, read_any, read_fields, read_pair, read_text
+from relight.sources.otlp.protobuf import expect, read_any, read_pair, read_text, read_wire_fields
 
 Signal: TypeAlias = Literal["traces", "logs", "metrics"]
 Attributes: TypeAlias = dict[str, Any]
@@ -76,12 +76,12 @@ def read_protobuf(data: bytes, signal: Signal) -> OtlpRequest:
     """Parse a request in protobuf; raise ValueError if it is not one."""
     request = OtlpRequest()
     read = _read_span if signal == "traces" else _read_log
-    for number, _, resource_part in read_fields(data):
+    for number, _, resource_part in read_wire_fields(data):
         if number != 1:
             continue
         resource: Attributes = {}
         scopes: list[bytes] = []
-        for place, _, value in read_fields(expect(resource_part, bytes)):
+        for place, _, value in read_wire_fields(expect(resource_part, bytes)):
             if place == 1:
                 resource = _read_attributes(expect(value, bytes), 1)
             elif place == 2:
@@ -99,9 +99,9 @@ def _read_scope(
     read: Callable[[bytes], WireRecord],
 ) -> None:
     name, raw = "", []
-    for number, _, value in read_fields(data):
+    for number, _, value in read_wire_fields(data):
         if number == 1:
-            for place, _, part in read_fields(expect(value, bytes)):
+            for place, _, part in read_wire_fields(expect(value, bytes)):
                 name = read_text(part) if place == 1 else name
         elif number == 2:
             raw.append(expect(value, bytes))
@@ -147,7 +147,7 @@ def _marks() -> re.Pattern[bytes]:
 def _read_ids(data: bytes) -> tuple[str, str]:
     """The ids of a span and of its parent, which stand at its beginning."""
     span = parent = ""
-    for number, _, value in read_fields(data):
+    for number, _, value in read_wire_fields(data):
         if number == 2:
             span = expect(value, bytes).hex()
         elif number == 4:
@@ -159,14 +159,16 @@ def _read_ids(data: bytes) -> tuple[str, str]:
 
 def _read_attributes(data: bytes, number: int) -> Attributes:
     return dict(
-        read_pair(expect(value, bytes)) for place, _, value in read_fields(data) if place == number
+        read_pair(expect(value, bytes))
+        for place, _, value in read_wire_fields(data)
+        if place == number
     )
 
 
 def _read_span(data: bytes) -> WireRecord:
     record = WireRecord()
     raw: list[bytes] = []
-    for number, _, value in read_fields(data):
+    for number, _, value in read_wire_fields(data):
         match number:
             case 1:
                 record.trace = expect(value, bytes).hex()
@@ -185,7 +187,7 @@ def _read_span(data: bytes) -> WireRecord:
             case 11 if len(record.events) < MOST_EVENTS:
                 record.events = [*record.events, _read_event(expect(value, bytes))]
             case 15:
-                for place, _, part in read_fields(expect(value, bytes)):
+                for place, _, part in read_wire_fields(expect(value, bytes)):
                     if place == 2:
                         record.status_text = read_text(part)
                     elif place == 3:
@@ -215,7 +217,7 @@ def choose_pairs(pairs: list[T], name: Callable[[T], bytes]) -> list[T]:
 
 def _read_event(data: bytes) -> tuple[str, int, Attributes]:
     name, at = "", 0
-    for number, _, value in read_fields(data):
+    for number, _, value in read_wire_fields(data):
         if number == 1:
             at = expect(value, int)
         elif number == 2:
@@ -227,7 +229,7 @@ def _read_log(data: bytes) -> WireRecord:
     record = WireRecord()
     raw: list[bytes] = []
     observed = 0
-    for number, _, value in read_fields(data):
+    for number, _, value in read_wire_fields(data):
         match number:
             case 1:
                 record.start = expect(value, int)

@@ -180,7 +180,7 @@ def _report_row(source: str, report_id: int, turn: Turn) -> CallReportRow:
     )
 
 
-def join(database: Connection, touched: Iterable[int], pricing: Pricing) -> set[int]:
+def join_reports(database: Connection, touched: Iterable[int], pricing: Pricing) -> set[int]:
     """Give reports to the turns of these sessions' families; return the sessions that changed."""
     write_touched(database, touched)
     changed = _drop_recorded_calls(database)

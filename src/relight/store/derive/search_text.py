@@ -62,9 +62,11 @@ def make_texts(source: str, passages: Iterable[Passage]) -> list[TextRow]:
 def _make_text(session_id: int, one: Passage) -> TextRow | None:
     kind = KINDS.index(one.kind)
     if one.kind != "call":
-        text = clean(one.text)
+        text = clean_for_index(one.text)
         return TextRow(session_id, kind, text, None, one.tool) if text else None
-    words, paths = (clean("\n".join(some)) or None for some in split_call(read_object(one.text)))
+    words, paths = (
+        clean_for_index("\n".join(some)) or None for some in split_call(read_object(one.text))
+    )
     return TextRow(session_id, kind, words, paths, one.tool)
 
 
@@ -78,7 +80,7 @@ def split_call(arguments: Any) -> tuple[list[str], list[str]]:
             paths += patched
         elif name in COMMANDS:
             words.append(value)
-            paths += find_paths(value)
+            paths += find_path_words(value)
         elif len(value) > SHORT:
             continue
         elif is_path(value):
@@ -102,7 +104,7 @@ def _list_arguments(arguments: Any) -> Iterator[tuple[str, str]]:
                 yield name, " ".join(value)
 
 
-def find_paths(command: str) -> list[str]:
+def find_path_words(command: str) -> list[str]:
     """Return the words of a command that look like paths, each once.
 
     >>> find_paths("cd /srv && pytest -q tests/test_app.py::test_one > log.txt")
@@ -118,7 +120,7 @@ def is_path(word: str) -> bool:
     return "." in word and _FILE.fullmatch(word) is not None
 
 
-def clean(text: str) -> str:
+def clean_for_index(text: str) -> str:
     """Return the text as the index takes it: in UTF-8, with spaces around unspaced characters."""
     text = text.replace("\0", " ")
     if text.isascii():

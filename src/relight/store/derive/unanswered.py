@@ -102,7 +102,7 @@ def refresh(database: Connection, touched: Iterable[int], config: Config) -> set
         "select source, key from session where id in (select id from touched)"
     ).fetchall()
     database.executemany(
-        "delete from turn where id = ?", [(name_call(source, key),) for source, key in named]
+        "delete from turn where id = ?", [(make_call_id(source, key),) for source, key in named]
     )
     read_day = days_of(database)
     cut_off = [one for one in read(database, CutOffSession, CUT_OFF) if not one.was_refused]
@@ -110,7 +110,7 @@ def refresh(database: Connection, touched: Iterable[int], config: Config) -> set
     rows = [
         TurnRow(
             **name_tokens(Usage()),
-            id=name_call(one.source, one.key),
+            id=make_call_id(one.source, one.key),
             session_id=one.id,
             at=one.at,
             day=read_day(one.at),
@@ -139,6 +139,6 @@ def find_cost(one: CutOffSession, config: Config) -> Cost:
     return price_usage(Usage(), own, at=one.at) if own else UNKNOWN
 
 
-def name_call(source: str, key: str) -> int:
+def make_call_id(source: str, key: str) -> int:
     """Return the id of a session's unanswered call."""
     return row_id("unanswered", source, key)

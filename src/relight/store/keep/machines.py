@@ -7,7 +7,7 @@ from relight.store.keep.retention import clean_file, delete_index, forget
 from relight.store.members import find_person
 from relight.store.search_index import DeriveTexts
 from relight.store.sql import Connection, divide
-from relight.store.team_facts import remove_facts
+from relight.store.team_facts import remove_pushed_facts
 from relight.store.write.pushed import remove_parts
 
 
@@ -24,7 +24,7 @@ def remove_machine(store: Store, machine_id: int, derive: DeriveTexts) -> int:
         places = (f"select session_id from {one} where machine_id = ?" for one in tables)
         sessions = _read_ids(database, " union ".join(places), [machine_id] * len(tables))
         gone = _remove_copies(store, database, [machine_id], sessions, derive)
-        remove_facts(database, machine_id)
+        remove_pushed_facts(database, machine_id)
     clean_file(store)
     return gone
 

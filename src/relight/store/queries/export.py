@@ -105,7 +105,7 @@ def read_export_calls(store: Store, session_id: int) -> list[ExportedCall]:
         f"select {_select(ExportedCall, CALL)} from tool_call where session_id = ? {IN_ORDER}",
         (session_id,),
         {
-            "call_id": name_call,
+            "call_id": name_exported_call,
             "turn_id": name_turn,
             "at": write_time,
             "finished_at": write_time,
@@ -124,7 +124,7 @@ def name_turn(row: int | None) -> str | None:
     return None if row is None else f"t{row % 2**64:016x}"
 
 
-def name_call(row: int) -> str:
+def name_exported_call(row: int) -> str:
     """Return a tool call's id in exports."""
     return f"c{row % 2**64:016x}"
 

@@ -144,7 +144,7 @@ def read_failure_groups(
     found = [one for one in _sum_failures(rows, by) if one.count]
     found.sort(key=lambda one: _place_group(one, by))
     roots = [one.roots for one in found]
-    names = name_sessions(store, [root for own in roots for root in own])
+    names = read_session_names(store, [root for own in roots for root in own])
     return [
         _make_group(store, by, one, roots=own, names=names)
         for one, own in zip(found, roots, strict=True)
@@ -228,7 +228,7 @@ def _make_group(
     )
 
 
-def name_sessions(store: Store, ids: Iterable[int]) -> dict[int, str]:
+def read_session_names(store: Store, ids: Iterable[int]) -> dict[int, str]:
     """Return the names of sessions by their ids."""
     statement = "select id, source || ':' || key as session, title from session where id in ({})"
     return {
@@ -250,7 +250,7 @@ def _find_example(store: Store, one: FailureSums, root: int) -> tuple[str | None
     return last.reason, last.evidence
 
 
-def count_days(store: Store, chosen: Filter) -> list[FailureDay]:
+def count_failures_by_day(store: Store, chosen: Filter) -> list[FailureDay]:
     """Return the number of failures of each kind on each day."""
     test, values = _where_failed(chosen)
     return store.read(

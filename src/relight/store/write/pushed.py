@@ -142,7 +142,7 @@ def set_derived(database: Connection, ids: Sequence[int | None]) -> None:
     )
 
 
-def set_failed(store: Store, part_id: int, reason: str) -> None:
+def note_failure(store: Store, part_id: int, reason: str) -> None:
     """Note why a part cannot be derived; a rebuild tries it again."""
     with store.transaction() as database:
         database.execute(

@@ -22,9 +22,9 @@ from relight.store.write.seal import (
     list_originals,
     list_origins,
     redate,
-    remove_words,
+    strip_piece,
 )
-from relight.store.write.tape import find_current, write_place
+from relight.store.write.tape import find_continuing, write_place
 
 # sources that record sessions as they happen: no turn is in two sessions, and none has totals
 LIVE = frozenset(("relight",))
@@ -76,7 +76,7 @@ class Recorder:
         with self.store.transaction() as database:
             if self.store.reread():  # sealed in the time zone before
                 pieces = [redate(piece, self.store.timezone) for piece in pieces]
-            current = find_current(database, pieces)
+            current = find_continuing(database, pieces)
             forgotten = [is_forgotten(database, piece) for piece in current]
             left_out = [
                 is_gone or has_original(database, piece)
@@ -86,7 +86,7 @@ class Recorder:
             is_appended = len(wanted) == 1 and append(database, wanted[0], self.pricing)
             new = set() if is_appended else self.write(database, wanted)
             for piece, is_gone, is_out in zip(current, forgotten, left_out, strict=True):
-                kept = remove_words(piece) if is_out else piece
+                kept = strip_piece(piece) if is_out else piece
                 part_id = write_place(database, kept, is_forgotten=is_gone)
                 if part_id is not None:
                     write_texts(database, part_id, piece)
@@ -111,7 +111,7 @@ class Recorder:
         models |= {session.model for piece in pieces for _, session in piece.sessions}
         models |= {total.model for piece in pieces for _, total in piece.totals}
         learn(database, models, self.store.config.models.aliases)
-        shared = rows.find_shared(database, turns)
+        shared = rows.find_shared_turns(database, turns)
         rows.write_turns(database, turns)
         for piece in pieces:
             rows.write_piece(database, piece)
@@ -127,7 +127,7 @@ class Recorder:
         if _has_rows(database, "call_report") or _has_rows(database, "call_timing"):
             from relight.store.derive import reports
 
-            touched |= reports.join(database, touched, self.pricing)
+            touched |= reports.join_reports(database, touched, self.pricing)
         if _has_rows(database, "control_total"):
             from relight.store.derive.reconcile import reconcile
 

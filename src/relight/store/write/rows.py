@@ -354,7 +354,7 @@ def find_roots(database: Connection, ids: set[int]) -> dict[int, int]:
     return dict(_select_in(database, "select id, root_id from session where id in", ids))
 
 
-def find_shared(database: Connection, turns: Sequence[TurnRow]) -> dict[int, set[int]]:
+def find_shared_turns(database: Connection, turns: Sequence[TurnRow]) -> dict[int, set[int]]:
     """Return the turns that more than one session holds, here or in the store, with the holders."""
     holder: dict[int, int] = {}
     shared: dict[int, set[int]] = {}

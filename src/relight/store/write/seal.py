@@ -375,7 +375,7 @@ def _find_original(name: str) -> int:
     return row_id("session", source, key)
 
 
-def remove_words(piece: Sealed) -> Sealed:
+def strip_piece(piece: Sealed) -> Sealed:
     """Keep only the read mark of a piece that is left out: no tape and no reader's state."""
     after = msgspec.structs.replace(piece.after, state=b"")
     return msgspec.structs.replace(piece, records=b"", after=after)

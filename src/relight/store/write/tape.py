@@ -130,7 +130,7 @@ def read_marks(store: Store, source: str, path: str) -> dict[str, Mark]:
     }
 
 
-def find_current(database: Connection, pieces: Sequence["Sealed"]) -> list["Sealed"]:
+def find_continuing(database: Connection, pieces: Sequence["Sealed"]) -> list["Sealed"]:
     """Return the pieces that continue at the store's marks, or at the end of the piece before."""
     reached: dict[tuple[int, str], Reached | None] = {}
     current = []

@@ -1,13 +1,13 @@
 """The experiments page: the effect of warm starts, and the results of planned experiments."""
 
 from relight.warm.library import read_templates
-from relight.warm.plans import read_plans
+from relight.warm.plans import read_warm_plans
 from relight.web.charts.intervals import IntervalRow
 from relight.web.measuring import ARM_COLOURS, draw_metric
 from relight.web.page import Context, View
 from relight.work.experiments.budget import summarise_experiments
 from relight.work.experiments.holdout import read_holdout
-from relight.work.experiments.warm_verdict import Measure, describe_plan, list_figures
+from relight.work.experiments.warm_verdict import Measure, describe_warm_plan, list_figures
 
 
 def show(view: View) -> Context:
@@ -15,7 +15,7 @@ def show(view: View) -> Context:
     names = [one.name for one in read_templates(view.store)]
     asked = view.query.get("template")
     template = asked if asked in names else None
-    plans = read_plans(view.store)
+    plans = read_warm_plans(view.store)
     number = view.query.get("plan", "")
     known = [str(one.number) for one in plans]
     found = read_holdout(
@@ -29,7 +29,7 @@ def show(view: View) -> Context:
         "found": found,
         "chosen_template": template,
         "names": names,
-        "plan": describe_plan(found.plan),
+        "plan": describe_warm_plan(found.plan),
         "earlier": [one for one in plans if one.number != found.plan.number],
         "deciding": list_figures(found.plan),
         "measures": [

@@ -12,7 +12,7 @@ from relight.reports.filters import find_jobs
 from relight.reports.metrics import read_failure_rate
 from relight.store.queries.failures import (
     FailureGroup,
-    count_days,
+    count_failures_by_day,
     count_tools,
     read_failure_groups,
 )
@@ -122,7 +122,7 @@ def draw_days(view: View, chosen: Filter, kinds: list[str]) -> Any:
     """Return a chart of failures by day and kind; the rarest are merged."""
     step, days = walk_days(view)
     counts: Counter[tuple[int, str]] = Counter()
-    for row in count_days(view.store, chosen):
+    for row in count_failures_by_day(view.store, chosen):
         if (found := find_step(days, row.day)) is not None:
             counts[found, row.kind] += row.failures
     columns = []

@@ -46,7 +46,7 @@ def show(view: View) -> Context:
         "chosen": chosen,
         "missing": asked if not found else None,
         "retry": find_retry(view, job, chosen, runs),
-        "answer": read_answer(view, chosen) if chosen else None,
+        "answer": read_run_answer(view, chosen) if chosen else None,
         "chart": draw_run_costs(view, job, lately) if any(run.cost_usd for run in lately) else None,
         "mean_seconds": sum(done) / len(done) if done else None,
         "timed": len(done),
@@ -96,7 +96,7 @@ def draw_run_costs(view: View, job: JobReport, runs: list[RunReport]) -> Any:
     return draw_bars("Cost of each run", columns, names=["cost"], formatter=dollars, height=110)
 
 
-def read_answer(view: View, run: RunReport) -> str | None:
+def read_run_answer(view: View, run: RunReport) -> str | None:
     """The answer of a run, from its file, else from its session."""
     if run.answer_file:
         path, home = Path(run.answer_file).resolve(), view.store.config.home.resolve()

@@ -26,9 +26,9 @@ from relight.web.reading.choice import (
     StepPart,
     choose_steps,
     count_kinds,
-    count_tools,
     cut_chosen,
     is_error,
+    list_tools,
 )
 from relight.web.reading.outline import MOST_PROMPTS, find_spans, make_outline
 from relight.web.reading.rows import SpiralRow, StepRow, fold_spirals, make_rows
@@ -114,7 +114,7 @@ def _show_whole(view: View, head: SessionHead, trace: Trace, part: StepPart) -> 
         "total": len(steps),
         "choice": read_choice(view),
         "kinds": count_kinds(steps),
-        "tools": count_tools(steps),
+        "tools": list_tools(steps),
         "outline": outline[:MOST_PROMPTS],
         "more_prompts": max(len(outline) - MOST_PROMPTS, 0),
         "timeline": draw_timeline(

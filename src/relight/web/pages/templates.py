@@ -58,7 +58,7 @@ def show(view: View) -> Context:
         why = explain_no_match(
             store, "template", {"project": project}, lambda rest: 0 if rest else total
         )
-    lines = read_lines(every, stats.templates)
+    lines = list_template_lines(every, stats.templates)
     return {
         "why": why,
         "live": [line for line in lines if line.one.state == "live"],
@@ -75,7 +75,9 @@ def show(view: View) -> Context:
     }
 
 
-def read_lines(templates: Sequence[Template], stats: Sequence[VersionStats]) -> list[TemplateLine]:
+def list_template_lines(
+    templates: Sequence[Template], stats: Sequence[VersionStats]
+) -> list[TemplateLine]:
     """Return templates with their results, all versions together."""
     counts: Counter[tuple[str, str]] = Counter()
     for row in stats:

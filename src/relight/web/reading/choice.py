@@ -84,7 +84,7 @@ def count_kinds(steps: Sequence[Step]) -> dict[str, int]:
     return {name: number for name, number in found.items() if number}
 
 
-def count_tools(steps: Sequence[Step]) -> list[tuple[str, int]]:
+def list_tools(steps: Sequence[Step]) -> list[tuple[str, int]]:
     """Return the tools of a session and how often each was called, the most frequent first."""
     counts = Counter(step.tool for step in steps if step.tool)
     return sorted(counts.items(), key=lambda one: (-one[1], one[0]))

@@ -7,7 +7,7 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from relight.chat.messages import read_arguments
-from relight.judging.edits import MOST_CHARACTERS, find_shape, read_edit_table, take
+from relight.judging.edits import MOST_CHARACTERS, find_shape, read_edit_table, take_argument
 from relight.text import make_line
 
 MOST_TASKS = 100
@@ -33,7 +33,7 @@ def find_tasks(tool: str, arguments: str, result: str | None = None) -> list[Tas
         return []
     for text in (arguments, result or ""):
         fields = read_arguments(text) if len(text) <= MOST_CHARACTERS else None
-        items = take(fields, "tasks") if fields else None
+        items = take_argument(fields, "tasks") if fields else None
         if isinstance(items, list) and items:
             return [_read_item(one) for one in items]
     return []
@@ -42,9 +42,9 @@ def find_tasks(tool: str, arguments: str, result: str | None = None) -> list[Tas
 def _read_item(item: object) -> TaskItem:
     if not isinstance(item, Mapping):
         return TaskItem(str(item), "open")
-    state = str(take(item, "state") or "").lower()
+    state = str(take_argument(item, "state") or "").lower()
     known = (name for name, words in read_edit_table().states.items() if state in words)
-    return TaskItem(str(take(item, "task") or ""), next(known, "open"))
+    return TaskItem(str(take_argument(item, "task") or ""), next(known, "open"))
 
 
 def count_done(tasks: list[TaskItem]) -> str:

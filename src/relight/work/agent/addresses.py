@@ -39,7 +39,7 @@ NOT_PUBLIC = tuple(
 async def find_public(url: "URL") -> list[str]:
     """Return the addresses of a URL's host; raise ToolError unless all of them are public."""
     host = url.raw_host.decode("ascii")
-    check_name(host)
+    check_host_name(host)
     try:
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, url.port, type=socket.SOCK_STREAM)
@@ -55,7 +55,7 @@ async def find_public(url: "URL") -> list[str]:
     return addresses
 
 
-def check_name(host: str) -> None:
+def check_host_name(host: str) -> None:
     """Raise ToolError for a name that is not public: a single word, or an inner ending."""
     labels = host.lower().rstrip(".").split(".")
     is_inner = len(labels) == 1 or labels[-1] in INNER

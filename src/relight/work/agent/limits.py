@@ -70,7 +70,7 @@ class SpiralGuard:
 
     def refuse(self, tool: str, arguments: str) -> str | None:
         """Return why a call must not run, or None; sets `ended_by` when the run must end."""
-        key = name_call(tool, arguments)
+        key = make_call_key(tool, arguments)
         with self._lock:
             if self.ended_by is not None:
                 return OVER
@@ -84,7 +84,7 @@ class SpiralGuard:
 
     def see(self, tool: str, arguments: str, *, has_failed: bool) -> None:
         """Count the outcome of a call."""
-        key = name_call(tool, arguments)
+        key = make_call_key(tool, arguments)
         with self._lock:
             if has_failed:
                 self._failed[key] = self._failed.get(key, 0) + 1
@@ -96,7 +96,7 @@ class SpiralGuard:
                 self._failed.clear()
 
 
-def name_call(tool: str, arguments: str) -> bytes:
+def make_call_key(tool: str, arguments: str) -> bytes:
     """Return the key of a call; two calls with the same arguments have the same key.
 
     >>> name_call("f", '{"a": 1, "b": 2}') == name_call("f", '{"b":2,"a":1}')

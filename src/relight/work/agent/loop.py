@@ -21,7 +21,7 @@ from relight.models.endpoints import ChatRequest, UpstreamError
 from relight.models.retrying import RetryBudget
 from relight.reports.sessions import find_session, read_head
 from relight.work.agent.context import ToolContext, ToolResult, make_context, make_error_result
-from relight.work.agent.limits import Budget, SpiralGuard, name_call
+from relight.work.agent.limits import Budget, SpiralGuard, make_call_key
 from relight.work.agent.models import Model, RecordedResponse
 from relight.work.agent.tools import Tool, choose_tools, execute_call
 
@@ -203,7 +203,7 @@ class _Run:
         slow: dict[bytes, list[int]] = {}
         for place, call in enumerate(calls):
             if call.tool not in quick:
-                slow.setdefault(name_call(call.tool, _text_of(call)), []).append(place)
+                slow.setdefault(make_call_key(call.tool, _text_of(call)), []).append(place)
 
         def do(places: Iterable[int]) -> dict[int, ToolResult]:
             return {place: self._do_call(place, calls[place], turn) for place in places}

@@ -20,7 +20,7 @@ from relight.work.moa.mixture import (
     find_preset,
     record_call,
     record_turn,
-    send,
+    send_call,
 )
 from relight.work.moa.traces import Tracer, open_tracer
 
@@ -60,7 +60,7 @@ class OneModel:
     ) -> RecordedResponse:
         call = ModelCall(request=build_request(self.endpoint, chat, stream=self.stream))
         try:
-            background.run_coroutine(send(call, on_attempt=on_attempt))
+            background.run_coroutine(send_call(call, on_attempt=on_attempt))
         finally:  # also after Ctrl-C: the request was sent, and may be charged
             _name_calls(call)
             turn = record_call(rec, call) if call.was_sent else ""

@@ -16,7 +16,7 @@ from relight.stats.permutation import cluster_bootstrap, part_arms
 from relight.stats.rates import Estimate, wilson
 from relight.stats.survival import restricted_mean, restricted_mean_difference
 from relight.store import Store
-from relight.store.experiments import DealtFilter, count_provisions
+from relight.store.experiments import DealtFilter, count_dealt
 from relight.store.templates import has_name
 from relight.times import day_reader, read_time
 from relight.warm import results
@@ -93,7 +93,7 @@ def read_holdout(
     )
     sessions = tuple(read_arm_sessions(store, among))
     report = _compare_cached(sessions, chosen)
-    given = {one.arm: one for one in count_provisions(store, among)}
+    given = {one.arm: one for one in count_dealt(store, among)}
     dealt = {"warm": 0, "cold": 0, "abstained": 0}
     dealt |= {arm: one.provisions for arm, one in given.items()}
     day_of = day_reader(store.timezone)
@@ -115,7 +115,7 @@ def read_holdout(
     ]
     return replace(
         report,
-        sentences=warm_verdict.describe(chosen, report.verdict, report.measures, needed),
+        sentences=warm_verdict.describe_verdict(chosen, report.verdict, report.measures, needed),
         needed=needed,
         provisions=dealt,
         injected_tokens=given["warm"].mean_tokens if "warm" in given else None,
@@ -127,7 +127,7 @@ def _find_pace(store: Store, template: str | None, *, now: int) -> float:
     """Return how many sessions a day were dealt lately; since the first one, if that is later."""
     first = read_time(find_plan(store, 1).begun_at) if store.has_rows("warm_plan") else None
     since = max(now - RECENT_DAYS * _DAY_MS, first or 0)
-    counts = count_provisions(store, DealtFilter(template=template, since=since))
+    counts = count_dealt(store, DealtFilter(template=template, since=since))
     dealt = sum(one.provisions for one in counts if one.arm != "abstained")
     return dealt / max((now - since) / _DAY_MS, 1.0)
 
@@ -159,7 +159,7 @@ def compare_arms(
     verdict = warm_verdict.judge(plan, measures)
     return HoldoutReport(
         verdict=verdict,
-        sentences=warm_verdict.describe(plan, verdict, measures, None),
+        sentences=warm_verdict.describe_verdict(plan, verdict, measures, None),
         plan=plan,
         e_value=warm_verdict.find_e_value(plan, measures),
         needed=None,

@@ -124,7 +124,7 @@ def delete_experiment(store: Store, name: str, *, now: int) -> None:
 
 def read_stop(store: Store, experiment_id: int) -> int:
     """Return how an experiment is asked to stop: 0, AFTER_RUN or, if it is gone, AT_ONCE."""
-    stop = rows.find_stop(store, experiment_id)
+    stop = rows.find_stop_request(store, experiment_id)
     return AT_ONCE if stop is None else stop
 
 

@@ -143,7 +143,7 @@ def find_needed(
     counts, days = [], []
     for hold_out in (pace.hold_out, 0.5):
         counts.append(count_more_sessions(outlooks, hold_out=hold_out, error=plan.error))
-        after = count_days(counts[-1], pace.sessions_per_day)
+        after = count_days_left(counts[-1], pace.sessions_per_day)
         days.append(None if after is None else find_day(after))
     return NeededSessions(
         hold_out=pace.hold_out,
@@ -166,7 +166,7 @@ def _look_ahead(deals: Sequence[Deal], name: str, plan: WarmPlan, pace: Pace) ->
     )
 
 
-def count_days(sessions: int | None, sessions_per_day: float) -> float | None:
+def count_days_left(sessions: int | None, sessions_per_day: float) -> float | None:
     """Return the days until so many sessions are dealt; None if that is unknown or too far off."""
     if sessions is None or not sessions_per_day:
         return None
@@ -174,7 +174,7 @@ def count_days(sessions: int | None, sessions_per_day: float) -> float | None:
     return days if days <= MOST_DAYS else None
 
 
-def describe(
+def describe_verdict(
     plan: WarmPlan,
     verdict: WarmVerdict,
     measures: Mapping[str, Measure],
@@ -201,7 +201,7 @@ def describe(
     return lines
 
 
-def describe_plan(plan: WarmPlan) -> str:
+def describe_warm_plan(plan: WarmPlan) -> str:
     """Return a plan in words."""
     parts = []
     if plan.has_success:
@@ -272,7 +272,7 @@ def _describe_needed(plan: WarmPlan, verdict: WarmVerdict, needed: NeededSession
         half = f"With one half held out (`hold_out = 0.5`): about {needed.half_sessions:,}"
         half += _describe_date(needed.half_until, needed.sessions_per_day)
         lines.append(f"{half}.")
-    days = count_days(needed.sessions, needed.sessions_per_day)
+    days = count_days_left(needed.sessions, needed.sessions_per_day)
     if days is None or days > LONG_DAYS:
         hint = as_typed("`relight experiment start`")
         lines.append(f"A list of tasks run in both arms is faster: {hint}.")

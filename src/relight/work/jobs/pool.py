@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from relight.intake.workers import describe_exit, read_message, write_message
+from relight.intake.workers import describe_exit, read_frame, write_message
 from relight.work.jobs.leases import Holder
 
 EXECUTE = "relight.work.jobs.run:execute_run"
@@ -142,7 +142,7 @@ class WorkerPool:
             message: bytes | None = b""
             while message is not None:
                 try:
-                    message = read_message(stream)
+                    message = read_frame(stream)
                 except (OSError, ValueError):  # closed meanwhile: the scheduler ends
                     message = None
                 self._messages.put((worker, message))

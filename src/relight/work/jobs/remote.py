@@ -106,13 +106,13 @@ class RemoteRuns:
     def _report_ended(self, ended: Sequence[EndedRun]) -> None:
         for one in ended:
             if one.store_id == self._target.store_id:
-                result = make_result(one, Naming(self._target.machine), self._target.share)
+                result = make_sent_result(one, Naming(self._target.machine), self._target.share)
                 self._board.finish(one.server_run_id, result, holder=one.holder)
             # the server that has another store now has no such run
             set_reported(self._store, one.run_id)
 
 
-def make_result(ended: EndedRun, naming: Naming, share: str) -> JobResult:
+def make_sent_result(ended: EndedRun, naming: Naming, share: str) -> JobResult:
     """Return the result of a run as the server gets it; at the level of figures without words."""
     if ended.status is None:
         return JobResult(status="unknown", outcome="unknown", evidence=[GONE], attempts=0)

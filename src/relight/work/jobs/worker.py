@@ -19,7 +19,7 @@ from typing import IO
 import msgspec
 
 from relight.config import Config
-from relight.intake.workers import read_message, write_message
+from relight.intake.workers import read_frame, write_message
 from relight.store import Store, open_store
 from relight.work.jobs.claimed_run import complete_run
 from relight.work.jobs.job import Execute, JobDefinition, JobResult, JobRun, run_variables
@@ -85,7 +85,7 @@ def serve_runs(home: Path, holder: str, execute: Execute) -> None:
     work = Stoppable(execute)
 
     def listen() -> None:
-        while (message := read_message(source)) is not None:
+        while (message := read_frame(source)) is not None:
             received.put(msgspec.msgpack.decode(message, type=int))
         received.put(None)
         work.stop("its scheduler ended, and it was stopped")

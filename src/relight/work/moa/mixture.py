@@ -141,7 +141,7 @@ def find_preset(config: Config, preset: str | Mapping[str, Any]) -> Preset:
         ) from error
 
 
-async def send(call: ModelCall, *, on_attempt: OnAttempt | None = None) -> None:
+async def send_call(call: ModelCall, *, on_attempt: OnAttempt | None = None) -> None:
     """Make the call and set its response or error; if interrupted, its error says so."""
     started = _begin(call)
 
@@ -212,7 +212,7 @@ class Mixture:
         """Make a call, and report its progress."""
         report = self.on_progress
         if report is None:
-            await send(call, on_attempt=on_attempt)
+            await send_call(call, on_attempt=on_attempt)
             return
 
         def note(number: int, failure: Failure | None, wait_seconds: float | None) -> None:
@@ -222,7 +222,7 @@ class Mixture:
                 on_attempt(number, failure, wait_seconds)
 
         report(CallProgress("begins", call))
-        await send(call, on_attempt=note)
+        await send_call(call, on_attempt=note)
         report(CallProgress("ended", call, call.failure))
 
     async def stream(

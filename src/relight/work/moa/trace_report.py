@@ -92,7 +92,7 @@ class TraceReport(Struct, frozen=True, kw_only=True):
     skipped_lines: int
 
 
-def read_trace(path: Path, *, source: str = "") -> TracedSession:
+def read_trace_file(path: Path, *, source: str = "") -> TracedSession:
     """Return the turns of a file; unreadable lines are skipped and counted."""
     lines = [line for line in path.read_bytes().split(b"\n") if line.strip()]
     turns = [turn for line in lines if (turn := _read_turn(line))]
@@ -159,7 +159,7 @@ def _list_places(store: Store) -> list[TracePlace]:
     with suppress(OSError):
         for path in store.config.trace_folder.glob("*.jsonl"):
             order = (-path.stat().st_mtime * 1000, path.name)
-            places.append(TracePlace(order, partial(read_trace, path, source=OWN)))
+            places.append(TracePlace(order, partial(read_trace_file, path, source=OWN)))
     for one in find_advised(store):
         order = (-float(one.ended_at or 0), one.session_id)
         read = partial(_read_taped, store, one.id, one.session_id)
@@ -179,7 +179,7 @@ def find_trace(store: Store, name: str) -> TracedSession:
     """Return the trace of a session, by its id, a unique prefix of it, or `last` and `last~2`."""
     own = trace_path(store.config.trace_folder, name.removeprefix(OWN))
     if own.exists():
-        return read_trace(own, source=OWN)
+        return read_trace_file(own, source=OWN)
     if (place := LAST.fullmatch(name)) and (
         newest := next(islice(find_traces(store), int(place[1] or 0), None), None)
     ):

@@ -174,7 +174,7 @@ def refresh(database: Connection, touched: Iterable[int]) -> None:
         _write_recorded(database, root_id)
 
 
-def record(database: Connection, fact: SkillFact, root_id: int | None, *, begun_at: int) -> int:
+def record_use(database: Connection, fact: SkillFact, root_id: int | None, *, begun_at: int) -> int:
     """Write the use that this fact is about, in a recorded session or not; return its id."""
     seen: Collection[Use] = ()
     if root_id is None:
