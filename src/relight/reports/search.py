@@ -18,7 +18,7 @@ from relight.reports.filters import read_filter
 from relight.reports.narrowing import explain_no_match, list_given, make_filter
 from relight.reports.search_query import Matcher, SearchText, Term, parse_query
 from relight.reports.trace import read_numbered
-from relight.sources.passages import RESULT_CHARACTERS
+from relight.sources.events import RESULT_CHARACTERS
 from relight.store import Store
 from relight.store.derive.scores import read_object
 from relight.store.derive.search_text import KINDS, split_call

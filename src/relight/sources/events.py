@@ -3,8 +3,12 @@
 A reader yields nouns of `relight.model` (sessions, turns, totals, skills, jobs, …) and the events
 below. `reading.Collector` turns them into index rows, `MessageWriter` into chat messages. Several
 records of one session or turn are merged.
+
+The texts that can be searched are quoted each time that they stand in the records, whatever the
+stretch that is read: so the same texts are found however a file was cut.
 """
 
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -16,6 +20,7 @@ from relight.model import (
     Job,
     Latency,
     LimitReport,
+    Passage,
     Run,
     Session,
     SkillEntry,
@@ -25,6 +30,9 @@ from relight.model import (
     Turn,
     Usage,
 )
+
+# of a result, which may be a whole file, only the beginning can be searched
+RESULT_CHARACTERS = 500
 
 
 class Said(Struct, frozen=True):
@@ -325,3 +333,18 @@ def earliest(a: int | None, b: int | None) -> int | None:
 
 def latest(a: int | None, b: int | None) -> int | None:
     return max(a, b) if a is not None and b is not None else (b if a is None else a)
+
+
+def quote_call(call: ToolCall) -> Iterator[Passage]:
+    """Yield a call's arguments, and its result if they were recorded together."""
+    yield Passage(call.session, "call", call.arguments or "", call.tool)
+    if call.result:
+        yield Passage(call.session, "result", call.result[:RESULT_CHARACTERS], call.tool)
+
+
+def quote_result(result: Returned, asked: Mapping[str, ToolCall]) -> Iterator[Passage]:
+    """Yield the beginning of a result, with the tool if its call is among those asked for."""
+    if result.name is not None and result.text:
+        call = asked.get(result.name)
+        text = result.text[:RESULT_CHARACTERS]
+        yield Passage(result.session, "result", text, call.tool if call else None)

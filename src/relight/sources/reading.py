@@ -40,9 +40,10 @@ from relight.sources.events import (
     Transcript,
     merge_sessions,
     merge_turns,
+    quote_call,
+    quote_result,
 )
 from relight.sources.files import find_files, read_pieces
-from relight.sources.passages import quote_call, quote_result
 from relight.text import find_task
 
 # what a malformed record may raise: it costs that record and no other
@@ -59,8 +60,7 @@ BAD_LINE = (
 CHECKED = (Session, Turn, SkillEntry, Job, Run, Latency, Timing)
 # what Claude Code and exporters of its sessions write in a person's place
 INTERRUPTED = "[Request interrupted by user"
-TITLE_CHARACTERS = 200
-ANSWER_CHARACTERS = 500
+TITLE_CHARACTERS, ANSWER_CHARACTERS = 200, 500
 
 S = TypeVar("S", bound=Struct)
 _decode_calls = msgspec.json.Decoder(list[ToolCall]).decode
