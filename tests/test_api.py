@@ -9,6 +9,6 @@ def test_every_public_name_is_there(name: str) -> None:
     assert name in dir(relight)
 
 
-def test_a_name_that_is_not_there_is_told() -> None:
+def test_a_name_that_is_not_there_is_reported() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = relight.nothing

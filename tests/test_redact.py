@@ -218,7 +218,7 @@ def test_what_only_looks_like_a_secret_hides_none(before: str) -> None:
     assert list_rules(fill(before + "api_key={a20}")) == ["assigned"]
 
 
-def test_a_header_told_twice_is_found() -> None:
+def test_a_header_given_twice_is_found() -> None:
     text = "Authorization: Bearer Authorization: Bearer {a24}"
     assert list_rules(fill(text)) == ["header"]
 
@@ -255,7 +255,7 @@ def test_the_same_secret_has_the_same_placeholder_in_every_escaping() -> None:
     assert len(placeholders) == 1
 
 
-def test_the_placeholder_tells_rule_and_keyed_hash() -> None:
+def test_the_placeholder_shows_rule_and_keyed_hash() -> None:
     token = fill("ghp_{a36}")
     one, other = (redact_text(f"use {token}.", key=key) for key in (KEY, b"another"))
     assert re.fullmatch(r"use \[redacted:github:[0-9a-f]{8}\]\.", one)

@@ -115,7 +115,9 @@ def test_good_messages_have_no_problems() -> None:
         ),
     ],
 )
-def test_what_both_apis_refuse_is_told_with_its_place(messages: list[Any], problem: str) -> None:
+def test_what_both_apis_refuse_is_reported_with_its_place(
+    messages: list[Any], problem: str
+) -> None:
     for rules in ("openai", "anthropic"):
         assert any(one.startswith(problem) for one in validate_messages(messages, rules=rules))
 
@@ -129,7 +131,7 @@ def test_what_both_apis_refuse_is_told_with_its_place(messages: list[Any], probl
         ([*GOOD, {"role": "system", "content": "x"}], "anthropic", "after the conversation began"),
     ],
 )
-def test_what_only_one_api_refuses_is_told_for_it(
+def test_what_only_one_api_refuses_is_reported_for_it(
     messages: list[Any], rules: str, problem: str
 ) -> None:
     other = "openai" if rules == "anthropic" else "anthropic"

@@ -65,7 +65,7 @@ def test_a_store_derived_by_earlier_rules_is_said_to_need_a_rebuild(filled: Cli)
     assert say() == [0, 0, 0]
 
 
-def test_import_tells_what_it_took(cli: Cli) -> None:
+def test_import_shows_what_it_took(cli: Cli) -> None:
     build.write_claude(cli.home, build.claude_session())
     found = cli.json("import")
     assert found["seconds"] >= 0
@@ -78,7 +78,7 @@ def test_import_tells_what_it_took(cli: Cli) -> None:
     assert cli.run("import").stdout == "nothing new\n"
 
 
-def test_a_folder_without_sessions_of_its_source_is_told(cli: Cli) -> None:
+def test_a_folder_without_sessions_of_its_source_is_reported(cli: Cli) -> None:
     path = build.write_claude(cli.home, build.claude_session())
     words = ["import", "--from", str(path.parent), "--source"]
     assert cli.run(*words, "codex").stdout == f"no session of codex was found in {path.parent}\n"
@@ -195,7 +195,7 @@ def test_a_table_fits_eighty_columns(filled: Cli, by: str) -> None:
     assert max(len(line) for line in text.splitlines() if "─" in line or "claude" in line) <= 80
 
 
-def test_failed_model_calls_are_told_by_kind_and_not_by_tool(filled: Cli) -> None:
+def test_failed_model_calls_are_reported_by_kind_and_not_by_tool(filled: Cli) -> None:
     filled.environment["COLUMNS"] = "120"
     by_tool, by_failure = (
         filled.run("report", "--by", by, "--since", "all").stdout for by in ("tool", "failure")
@@ -255,7 +255,7 @@ def test_hostile_text_cannot_move_the_cursor(cli: Cli) -> None:
         assert "[bold]x" in text or "evil" in text
 
 
-def test_doctor_tells_all_there_is(filled: Cli) -> None:
+def test_doctor_shows_all_there_is(filled: Cli) -> None:
     build.write_claude(filled.home, ["{broken"], name="broken")
     filled.run("import")
     found = filled.json("doctor")
@@ -281,7 +281,7 @@ def test_show_says_that_shared_turns_count_in_another_session(filled: Cli) -> No
     assert told in filled.run("show", "11111111").stdout
 
 
-def test_failures_are_shown_and_told_as_json(filled: Cli) -> None:
+def test_failures_are_shown_as_text_and_as_json(filled: Cli) -> None:
     found = filled.json("failures", "--since", "all")
     assert set(found) == {
         "since", "until", "by", "failed", "causes", "cures", "runs", "failures", "spirals",
@@ -366,7 +366,7 @@ def test_config_shows_the_settings_and_unknown_ones_are_errors(cli: Cli) -> None
     ['timezone = "Mars/Base"', "timezone =", '[prices."m"]\ninput = 3', "prices = 3",
      '[prices."m"]\ninput_usd_per_mtok = -1'],
 )  # fmt: skip
-def test_a_bad_setting_is_told_with_its_file(cli: Cli, text: str) -> None:
+def test_a_bad_setting_is_reported_with_its_file(cli: Cli, text: str) -> None:
     (cli.home / "relight" / "config.toml").write_text(text + "\n")
     done = cli.run("report")
     assert done.returncode == 1
@@ -392,7 +392,7 @@ def test_every_command_has_help_with_an_example(cli: Cli, name: str) -> None:
     assert "--debug" in text
 
 
-def test_output_that_cannot_be_written_is_told(filled: Cli) -> None:
+def test_output_that_cannot_be_written_is_reported(filled: Cli) -> None:
     command = f"{sys.executable} -m relight report --since all --json > /dev/full"
     done = subprocess.run(
         command, shell=True, env=filled.environment, capture_output=True, text=True, check=False
@@ -435,7 +435,7 @@ def test_a_reader_that_leaves_early_is_no_error(filled: Cli) -> None:
     assert done.stderr == ""
 
 
-def test_a_home_that_cannot_be_made_is_told(cli: Cli) -> None:
+def test_a_home_that_cannot_be_made_is_reported(cli: Cli) -> None:
     (cli.home / "file").write_text("")
     done = cli.run("report", "--home", str(cli.home / "file" / "sub"))
     assert done.returncode == 1

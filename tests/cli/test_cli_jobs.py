@@ -236,7 +236,7 @@ def test_a_run_by_hand_prints_its_answer_and_is_in_the_history(cli: Cli) -> None
     assert run["delivery"]["status"] == "delivered"
 
 
-def test_a_run_by_hand_that_is_told_to_end_says_so(cli: Cli) -> None:
+def test_a_run_by_hand_that_is_asked_to_end_says_so(cli: Cli) -> None:
     cli.add("slow", command="sleep 300")
     command = [sys.executable, "-m", "relight", "job", "run", "slow"]
     running = subprocess.Popen(command, env=cli.environment, stderr=subprocess.PIPE)
@@ -318,7 +318,7 @@ def test_one_tick_runs_what_is_due_and_leaves(cli: Cli) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a full disk is feigned by Linux")
-def test_a_scheduler_goes_on_when_nobody_can_be_told(cli: Cli) -> None:
+def test_a_scheduler_goes_on_when_nobody_can_be_notified(cli: Cli) -> None:
     cli.add("quick", schedule="every 1s")
     command = [sys.executable, "-m", "relight", "scheduler"]
     with (
@@ -370,7 +370,7 @@ def test_a_job_is_paused_resumed_and_removed(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("verb", ["show", "run", "pause", "resume", "remove", "history", "export"])
-def test_a_job_that_is_not_there_is_told_with_a_hint(cli: Cli, verb: str) -> None:
+def test_a_job_that_is_not_there_is_reported_with_a_hint(cli: Cli, verb: str) -> None:
     told = cli.fail("job", verb, "nobody")
     assert "there is no job 'nobody'" in told
     assert "relight job list" in told
@@ -578,7 +578,7 @@ def test_nothing_in_a_path_means_something_to_systemd(tmp_path: Path) -> None:
     "text",
     ["[jobs]\nmodel = 7", "[jobs]\nmax_parallel = 0", "[jobs]\ncolour = 'red'", "jobs = 3"],
 )
-def test_a_bad_setting_for_jobs_is_told(cli: Cli, text: str) -> None:
+def test_a_bad_setting_for_jobs_is_reported(cli: Cli, text: str) -> None:
     (cli.home / "config.toml").write_text(text)
     assert "jobs" in cli.fail("config")
 

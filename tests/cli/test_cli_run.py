@@ -95,7 +95,7 @@ def test_a_failed_run_ends_with_one(tmp_path: Path) -> None:
         (["moa", "run", "gone", "x"], "no preset 'gone'"),
     ],
 )
-def test_what_is_asked_for_and_not_there_is_told(
+def test_what_is_asked_for_and_not_there_is_reported(
     tmp_path: Path, words: list[str], said: str
 ) -> None:
     done = relight(tmp_path, *words)
@@ -280,7 +280,7 @@ def test_the_traces_that_hermes_wrote_are_listed_and_shown(tmp_path: Path) -> No
     assert "hermes:20261115_031650_423d10" in relight(tmp_path, "moa", "traces").stdout
 
 
-def test_a_cost_of_which_some_is_unknown_is_told_as_a_least(tmp_path: Path) -> None:
+def test_a_cost_of_which_some_is_unknown_is_shown_as_a_least(tmp_path: Path) -> None:
     price = {"prompt": "0.001", "completion": "0.001"}
     with Server(script, models=[{"id": "actor", "pricing": price}]) as server:
         write_preset(tmp_path, server.base_url)
@@ -292,7 +292,7 @@ def test_a_cost_of_which_some_is_unknown_is_told_as_a_least(tmp_path: Path) -> N
     assert [one for one in told if "≥$" not in one] == []
 
 
-def test_a_bad_setting_in_a_preset_is_told(tmp_path: Path) -> None:
+def test_a_bad_setting_in_a_preset_is_reported(tmp_path: Path) -> None:
     folder = tmp_path / "relight"
     folder.mkdir()
     (folder / "config.toml").write_text("[moa.presets.x]\nsurprise = 1\n")

@@ -76,7 +76,7 @@ def test_what_is_no_time_is_refused_with_the_forms_there_are(cli: Cli, typed: st
     assert cli.run("skills", "record", "tidy", f"--completed-at={typed}").returncode == 1
 
 
-def test_telling_again_by_hand_keeps_what_is_left_out(cli: Cli) -> None:
+def test_recording_again_by_hand_keeps_what_is_left_out(cli: Cli) -> None:
     words = ("skills", "record", "tidy", "--session", "s1")
     first = cli.json(*words, "--invoked-at", "20261101", "--cost-usd", "0.5", "--share", "0.5")
     assert cli.json(*words, "--success") == first
@@ -208,7 +208,7 @@ def test_tables_fit_eighty_columns(filled: Cli, words: list[str]) -> None:
         (["nothing"], 2, "No such command"),
     ],
 )
-def test_what_cannot_be_done_is_told(cli: Cli, words: list[str], code: int, told: str) -> None:
+def test_what_cannot_be_done_is_an_error(cli: Cli, words: list[str], code: int, told: str) -> None:
     done = cli.run("skills", *words)
     assert (done.returncode, done.stdout) == (code, "")
     assert told in done.stderr

@@ -83,14 +83,14 @@ def test_a_task_like_nothing_prints_nothing_and_is_no_error(cli: Cli) -> None:
     assert cli.run("warm", "write a poem about the sea") == ""
 
 
-def test_what_does_not_make_a_template_is_told_with_its_figure(cli: Cli) -> None:
+def test_what_does_not_make_a_template_is_reported_with_its_figure(cli: Cli) -> None:
     told = cli.run("template", "create", "chat:short", code=1)
     assert "too short: 5 messages and 2 calls, at least 20 and 5 are needed" in told
     shown = cli.run("template", "create", "chat:short", "--force")
     assert "overruled by --force: too short" in shown
 
 
-def test_a_template_of_a_failed_session_is_told_as_what_it_is(cli: Cli) -> None:
+def test_a_template_of_a_failed_session_is_shown_as_what_it_is(cli: Cli) -> None:
     told = cli.run("template", "create", "chat:good", "--outcome", "failure", "--force")
     (one,) = cli.json("template", "list")["templates"]
     shown = cli.run("template", "show", one["name"])
@@ -100,7 +100,7 @@ def test_a_template_of_a_failed_session_is_told_as_what_it_is(cli: Cli) -> None:
     assert one["warning"].startswith("the session failed")
 
 
-def test_a_gate_that_shuts_everything_out_is_told(cli: Cli) -> None:
+def test_a_gate_that_shuts_everything_out_is_reported(cli: Cli) -> None:
     cli.run("template", "create", "chat:good", "--name", "rounding")
     given = cli.json("warm", LIKE, "--tools", "get_user_details")
     why = "rounding is like this task, but it calls bash, which the session lacks"
@@ -292,7 +292,7 @@ def test_a_closed_output_is_no_error(cli: Cli) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_candidates_are_told_listed_and_accepted(cli: Cli) -> None:
+def test_candidates_are_reported_listed_and_accepted(cli: Cli) -> None:
     listed = cli.json("template", "list")
     assert (listed["templates"], listed["candidates"]) == ([], 1)
     assert "1 candidate waits to be accepted" in cli.run("template", "list")
@@ -315,7 +315,7 @@ def test_relight_alone_names_what_waits_for_a_person(cli: Cli) -> None:
     assert waiting not in cli.run()
 
 
-def test_an_import_tells_of_new_candidates(cli: Cli) -> None:
+def test_an_import_names_new_candidates(cli: Cli) -> None:
     other = "Deploy the search cluster to the staging region"
     line = {"id": "b", "messages": build_warm.session(other, ("a", "b")), "outcome": "success"}
     (cli.home / "more.jsonl").write_bytes(build.as_lines([line]))
@@ -324,7 +324,7 @@ def test_an_import_tells_of_new_candidates(cli: Cli) -> None:
     assert cli.json(*words)["candidates"] == 0
 
 
-def test_a_template_that_makes_way_is_told(cli: Cli) -> None:
+def test_a_template_that_makes_way_is_reported(cli: Cli) -> None:
     build_warm.open_warm(cli.home, hold_out=0.0, live=1).close()
     cli.run("template", "create", "chat:good", "--name", "first")
     told = cli.json("template", "create", "chat:short", "--name", "second", "--force")
@@ -340,7 +340,7 @@ def test_text_from_files_cannot_move_the_cursor(cli: Cli) -> None:
     assert "\x1b" not in cli.run("template", "show", "\x1b[2J", code=1)
 
 
-def test_values_that_cannot_be_meant_are_told(cli: Cli) -> None:
+def test_values_that_cannot_be_meant_are_reported(cli: Cli) -> None:
     for words in (
         ("warm", LIKE, "--budget", "-1"),
         ("warm", LIKE, "--category", "mischief"),
@@ -387,7 +387,7 @@ def test_an_empty_home_says_what_to_do(tmp_path: Path) -> None:
     assert "no experiments yet" in cli.run("experiment", "list")
 
 
-def test_wrong_words_are_told(cli: Cli) -> None:
+def test_wrong_words_are_reported(cli: Cli) -> None:
     assert "name the task" in cli.run("warm", code=2)
     assert "--remove goes with --install" in cli.run("warm", "x", "--remove", code=2)
     assert "no template 'none'" in cli.run("template", "show", "none", code=1)

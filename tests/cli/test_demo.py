@@ -75,7 +75,7 @@ def test_the_same_clock_and_seed_write_the_same_bytes(tmp_path: Path) -> None:
     assert read_files(tmp_path / "one") == read_files(tmp_path / "two")
 
 
-def test_another_seed_tells_another_month(tmp_path: Path) -> None:
+def test_another_seed_gives_another_month(tmp_path: Path) -> None:
     for seed in (3, 4):
         write_demo(tmp_path / str(seed), now=NOW, seed=seed)
     assert read_files(tmp_path / "3").keys() != read_files(tmp_path / "4").keys()
@@ -89,7 +89,7 @@ def test_another_seed_tells_another_month(tmp_path: Path) -> None:
         datetime(2026, 10, 26, 9, 30, tzinfo=ZoneInfo("Europe/Berlin")),  # clocks just changed
     ],
 )
-def test_it_is_a_believable_month_whenever_it_is_told(tmp_path: Path, now: datetime) -> None:
+def test_it_is_a_believable_month_whenever_it_is_made(tmp_path: Path, now: datetime) -> None:
     environment = write_demo(tmp_path / "agents", now=now)
     assert sum(map(len, read_files(tmp_path / "agents").values())) < 8_000_000
     with open_store(tmp_path / "relight") as store:

@@ -84,7 +84,7 @@ def test_pages_name_the_command_that_started_the_server(tmp_path: Path) -> None:
         assert b"`./dev run " in found.value.read()
 
 
-def test_a_port_that_is_taken_is_told_with_what_to_do(home: Path) -> None:
+def test_a_port_that_is_taken_is_reported_with_what_to_do(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         told = run(home, "--port", str(taken.getsockname()[1]))
     assert told.returncode == 1

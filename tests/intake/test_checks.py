@@ -156,7 +156,7 @@ def test_payloads_become_json_where_they_can() -> None:
     assert write_payload(make_circle()) == "{'name': 'round', 'self': {...}}"
 
 
-def test_answers_of_the_sdk_are_told_as_they_are(tmp_path: Path) -> None:
+def test_answers_of_the_sdk_are_recorded_as_they_are(tmp_path: Path) -> None:
     asked = {"id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
     answer = ChatCompletionMessage.model_validate({"role": "assistant", "tool_calls": [asked]})
     usage = CompletionUsage(prompt_tokens=12, completion_tokens=3, total_tokens=15)
@@ -218,7 +218,7 @@ def test_ids_that_differ_in_half_characters_are_two_sessions(tmp_path: Path) -> 
     assert [count for _, count in rows] == [1, 1, 2]
 
 
-def test_an_exception_that_cannot_be_told_is_raised_as_it_is(tmp_path: Path) -> None:
+def test_an_exception_that_cannot_be_recorded_is_raised_as_it_is(tmp_path: Path) -> None:
     class Mute(Exception):
         def __str__(self) -> str:
             raise ValueError("no words")

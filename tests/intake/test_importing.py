@@ -60,7 +60,7 @@ def test_a_truncated_last_line_waits_for_its_rest(tmp_path: Path) -> None:
         assert report(store, ("day",)).total.turns == 3
 
 
-def test_an_unreadable_line_is_told_with_its_place_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_an_unreadable_line_is_reported_with_its_place_and_the_rest_is_read(tmp_path: Path) -> None:
     first, *rest = build.claude_session()
     bad = '{"type": "assistant", "message": '
     path = build.write_claude(tmp_path, [first, bad, *rest])
@@ -120,7 +120,9 @@ def test_a_linked_folder_is_read_once(tmp_path: Path) -> None:
         assert build.import_home(store, tmp_path)[0].files == 1
 
 
-def test_a_folder_that_may_not_be_looked_into_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_a_folder_that_may_not_be_looked_into_is_reported_and_the_rest_is_read(
+    tmp_path: Path,
+) -> None:
     from relight.intake.importing import Work
     from relight.intake.sealing import Intake
     from relight.intake.workers import Workers
@@ -138,7 +140,7 @@ def test_a_folder_that_may_not_be_looked_into_is_told_and_the_rest_is_read(tmp_p
 
 
 @pytest.mark.parametrize("name", ["claude-code", "codex"])
-def test_a_folder_that_cannot_be_looked_into_is_told(name: str) -> None:
+def test_a_folder_that_cannot_be_looked_into_is_reported(name: str) -> None:
     impossible = "/" + "x" * 300
     environment = {"CODEX_HOME": impossible, "CLAUDE_CONFIG_DIR": impossible}
     found = list(find_source(name).find(environment, None))
@@ -147,14 +149,14 @@ def test_a_folder_that_cannot_be_looked_into_is_told(name: str) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read_is_told_and_tried_again(tmp_path: Path) -> None:
+def test_a_file_that_may_not_be_read_is_reported_and_tried_again(tmp_path: Path) -> None:
     build.write_claude(tmp_path, build.claude_session()).chmod(0)
     with build.open_home(tmp_path) as store:
         assert build.import_home(store, tmp_path)[0].unreadable == 1
         assert build.import_home(store, tmp_path)[0].unreadable == 1
 
 
-def test_a_file_that_vanishes_before_it_is_read_is_told(tmp_path: Path) -> None:
+def test_a_file_that_vanishes_before_it_is_read_is_reported(tmp_path: Path) -> None:
     from relight.intake.importing import Work
     from relight.intake.sealing import SealTask, seal_task
     from relight.model import Origin
@@ -164,7 +166,7 @@ def test_a_file_that_vanishes_before_it_is_read_is_told(tmp_path: Path) -> None:
     assert answer.sealed[0].unreadable[0].reason == "No such file or directory"
 
 
-def test_a_line_over_the_limit_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_a_line_over_the_limit_is_reported_and_the_rest_is_read(tmp_path: Path) -> None:
     long = json.dumps(build.claude_prompt("x" * (1 << 15)))
     near = json.dumps(build.claude_prompt("y" * (1 << 13), at=8))
     path = build.write_claude(tmp_path, [long, near, *build.claude_session()])
@@ -183,7 +185,7 @@ def test_a_line_over_the_limit_is_told_and_the_rest_is_read(tmp_path: Path) -> N
     assert b"".join(piece.raw for piece in pieces) == path.read_bytes()[len(long) + 1 :]
 
 
-def test_a_file_written_anew_is_read_anew_and_the_old_tape_stays(tmp_path: Path) -> None:
+def test_a_rewritten_file_is_read_again_and_the_old_tape_stays(tmp_path: Path) -> None:
     path = build.write_claude(tmp_path, build.claude_session())
     with build.open_home(tmp_path) as store:
         build.import_home(store, tmp_path)
@@ -319,7 +321,7 @@ def test_eight_processes_at_once_leave_the_store_of_one(tmp_path: Path) -> None:
     assert dumps[0] == dumps[1]
 
 
-def test_a_worker_that_dies_is_told_and_what_was_recorded_stays(tmp_path: Path) -> None:
+def test_a_worker_that_dies_is_reported_and_what_was_recorded_stays(tmp_path: Path) -> None:
     from relight.intake.workers import Workers
 
     with (

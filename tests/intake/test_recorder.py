@@ -75,7 +75,7 @@ def test_the_end_of_a_session_gives_its_figures(tmp_path: Path) -> None:
     assert stats.started_at < stats.ended_at
 
 
-def test_a_session_is_recorded_as_it_is_told(tmp_path: Path) -> None:
+def test_a_session_is_recorded_as_it_happens(tmp_path: Path) -> None:
     with build.open_home(tmp_path) as store:
         with relight.record(store, "mine", model="gpt-5.1", provider="openai") as rec:
             rec.message("user", "Tidy the invoice code")
@@ -96,7 +96,7 @@ def test_a_session_is_recorded_as_it_is_told(tmp_path: Path) -> None:
     assert found.figures.cost_usd == pytest.approx((1010 * 1.25 + 55 * 10) / 1e6)
 
 
-def test_a_failed_call_is_no_turn_and_tells_its_kind(tmp_path: Path) -> None:
+def test_a_failed_call_is_no_turn_and_shows_its_kind(tmp_path: Path) -> None:
     with build.open_home(tmp_path) as store:
         with record(store, "mine", model="gpt-5.1") as rec:
             rec.message("user", "Hello")
@@ -190,7 +190,7 @@ def test_tests_that_were_run_before_a_persons_last_word_prove_nothing(tmp_path: 
         assert shown(store, "mine").outcome == "unknown"
 
 
-def test_an_answer_without_words_is_told_as_empty(tmp_path: Path) -> None:
+def test_an_answer_without_words_is_recorded_as_empty(tmp_path: Path) -> None:
     with build.open_home(tmp_path) as store:
         with record(store, "mine", model="m") as rec:
             rec.message("user", "Hello")
@@ -294,7 +294,7 @@ def test_a_continued_session_is_read_in_the_order_of_its_programs(tmp_path: Path
         assert [message["content"] for message in talk.messages] == words
 
 
-def test_what_was_told_can_be_read_again_as_a_conversation(tmp_path: Path) -> None:
+def test_what_was_recorded_can_be_read_again_as_a_conversation(tmp_path: Path) -> None:
     with build.open_home(tmp_path) as store:
         with record(store, "mine", model="m") as rec:
             rec.message("user", "Go")
@@ -313,7 +313,7 @@ def test_lines_that_are_none_are_passed_over_when_read_as_a_conversation() -> No
     assert find_source("relight").read_messages(lines, "mine").messages == []
 
 
-def test_secrets_are_taken_out_of_what_is_told(tmp_path: Path) -> None:
+def test_secrets_are_removed_from_what_is_recorded(tmp_path: Path) -> None:
     secret = "sk-proj-" + "a1B2" * 12
     with build.open_home(tmp_path) as store:
         with record(store, "mine", model="m") as rec:
@@ -336,7 +336,7 @@ def test_a_record_that_cannot_be_written_waits_and_goes_with_the_next(tmp_path: 
         assert rec.stats().turns == 3
 
 
-def test_events_told_together_are_written_in_one_go(tmp_path: Path) -> None:
+def test_events_recorded_together_are_written_in_one_go(tmp_path: Path) -> None:
     with build.open_home(tmp_path) as store:
         rec = record(store, "mine", model="m")
         with rec.together():
@@ -353,7 +353,7 @@ def test_events_told_together_are_written_in_one_go(tmp_path: Path) -> None:
         assert (rec.stats().turns, rec.stats().unwritten) == (4, 0)
 
 
-def test_an_end_is_written_and_scored_at_once_whatever_is_told_with_it(tmp_path: Path) -> None:
+def test_an_end_is_written_and_scored_at_once_whatever_is_recorded_with_it(tmp_path: Path) -> None:
     with build.open_home(tmp_path) as store:
         rec = record(store, "mine", model="m")
         rec.message("user", "Hello")
@@ -433,7 +433,7 @@ EVENTS = st.lists(
 
 @settings(max_examples=25)
 @given(events=EVENTS, steps=st.lists(st.integers(0, 40_000_000), min_size=25, max_size=25))
-def test_telling_bit_by_bit_gives_what_the_tape_gives(
+def test_recording_bit_by_bit_gives_what_the_tape_gives(
     events: list[Any], steps: list[int], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """The short way into the roll-up and the long one come to the same rows."""
@@ -470,7 +470,7 @@ def _tell(rec: relight.SessionTracker, event: tuple[Any, ...]) -> None:
                 rec.tool_call("terminal", "{}", "x", call_id=call["id"], exit_code=1)
 
 
-def test_a_fork_tells_on_its_own_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_a_fork_records_by_itself_and_nothing_is_lost(tmp_path: Path) -> None:
     build.open_home(tmp_path).close()
     home = str(tmp_path / "relight")
     subprocess.run([sys.executable, "-c", FORKING, home], check=True, capture_output=True)
@@ -479,7 +479,9 @@ def test_a_fork_tells_on_its_own_and_nothing_is_lost(tmp_path: Path) -> None:
         assert shown(store, "forked").figures.turns == 40
 
 
-def test_a_killed_program_loses_nothing_it_told_and_nothing_is_there_twice(tmp_path: Path) -> None:
+def test_a_killed_program_loses_nothing_it_recorded_and_nothing_is_there_twice(
+    tmp_path: Path,
+) -> None:
     chance = random.Random(6)
     for number in range(50):
         home = tmp_path / str(number)

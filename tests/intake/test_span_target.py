@@ -249,7 +249,7 @@ def test_rejected_spans_are_counted_with_the_reason(store: Store, collector: Col
     assert (done.rejected_spans, done.problems) == (2, ["too old"])
 
 
-def test_a_reason_that_repeats_a_header_is_told_without_it(
+def test_a_reason_that_repeats_a_header_is_reported_without_it(
     store: Store, collector: Collector
 ) -> None:
     collector.replies = [(200, {}, write_bytes(1, write_text(2, f"the key {KEY[7:]} is old")))]

@@ -87,7 +87,7 @@ def test_every_class_in_a_phrase_has_words() -> None:
     assert names - {"ED"} <= table.classes.keys()
 
 
-def test_a_fit_learns_what_tells_answers_apart() -> None:
+def test_a_fit_learns_what_distinguishes_answers() -> None:
     rows = [
         {"set": name, "task": None, "admits_failure": is_bad, "text": text}
         for name in ("one", "two")

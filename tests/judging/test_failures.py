@@ -240,7 +240,7 @@ def test_whatever_went_wrong_is_classified(error: object, kind: str) -> None:
     assert find_retry_after(error) is None
 
 
-def test_a_status_may_be_told_in_digits() -> None:
+def test_a_status_may_be_written_in_digits() -> None:
     failure = classify_error("slow down", status="429")
     assert (failure.kind, failure.code) == ("rate_limit", 429)
     assert classify_error("HTTP 401: x", status="soon").kind == "auth"
@@ -356,7 +356,7 @@ def test_errors_in_a_ring_or_without_end_are_classified() -> None:
     assert classify_error(group).kind == "unknown"
 
 
-def test_of_a_group_the_first_decides_that_tells_something() -> None:
+def test_the_first_of_a_group_with_evidence_decides() -> None:
     members = [RuntimeError("odd"), raise_from(Exception(FAILED), LIMITED), ValueError()]
     failure = classify_error(BaseExceptionGroup("all", members))
     assert (failure.kind, failure.backoff_seconds) == ("rate_limit", 50.0)
@@ -383,7 +383,7 @@ def test_a_text_that_begins_with_a_type_is_judged_by_it(text: str, kind: str) ->
         assert classify_error(error).kind == kind
 
 
-def test_a_program_that_is_missing_is_told_from_a_file_that_is(tmp_path: Path) -> None:
+def test_a_missing_program_is_distinguished_from_a_missing_file(tmp_path: Path) -> None:
     async def start() -> None:
         await asyncio.create_subprocess_exec("no-such-program")
 

@@ -81,7 +81,7 @@ def test_what_failed_behind_the_tests_leaves_open_what_came_of_it(tmp_path: Path
         ("defects4j test", "Failing tests: 0", "success"),
     ],
 )
-def test_every_runner_that_the_rules_know_tells_the_outcome(
+def test_every_runner_that_the_rules_know_shows_the_outcome(
     tmp_path: Path, command: str, result: str, outcome: str
 ) -> None:
     assert judge(tmp_path, [*call("c", command, result), ANSWER])[0] == outcome

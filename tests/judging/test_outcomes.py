@@ -310,7 +310,7 @@ def test_tests_behind_a_pipe_are_read_though_the_exit_code_is_fine(tmp_path: Pat
         (build.claude_prompt("<command-name>/clear</command-name>", at=9), "success"),
     ],
 )
-def test_how_a_claude_code_session_ended_tells(
+def test_the_end_of_a_claude_code_session_is_evidence(
     tmp_path: Path, last: dict[str, Any], outcome: str
 ) -> None:
     build.write_claude(tmp_path, [*build.claude_session(), last])

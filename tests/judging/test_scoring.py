@@ -148,7 +148,7 @@ def test_many_different_tools_change_nothing() -> None:
         (run(*GOOD, ("sleep 999", "Command timed out after 60 seconds")), "time_outs"),
     ],
 )
-def test_what_tells_of_failure_lowers_its_part(worse: list[Message], part: str) -> None:
+def test_signs_of_failure_lower_their_part(worse: list[Message], part: str) -> None:
     assert score_session(worse).parts[part] < score_session(run(*GOOD)).parts[part]
 
 

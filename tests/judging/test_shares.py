@@ -116,7 +116,7 @@ def test_a_skill_has_the_time_to_the_next_ones_entry() -> None:
     assert [(one.milliseconds, one.completed_at) for one in found] == [(400, 101), (600, 1000)]
 
 
-def test_the_last_version_told_of_a_skill_is_its_version() -> None:
+def test_the_last_recorded_version_of_a_skill_is_its_version() -> None:
     entries = [enter("a", 10, version="1"), enter("a", 20, version="2"), enter("a", 30)]
     (one,) = charge(entries, [spend(1, 40)])
     assert one.version == "2"
@@ -183,7 +183,7 @@ def test_the_shares_of_a_hundred_sessions_add_up_to_the_last_nano_dollar(seed: i
 
 
 @given(seed=st.integers())
-def test_the_order_in_which_records_are_told_does_not_matter(seed: int) -> None:
+def test_the_order_of_records_does_not_matter(seed: int) -> None:
     dice = random.Random(seed)
     entries, spent = make_session(dice)
 

@@ -79,7 +79,7 @@ def test_the_cost_of_a_turn_is_counted_once_for_all_its_calls() -> None:
     assert (spiral.tokens, spiral.cost_nanos, spiral.unknown_turns) == (200, 14, 0)
 
 
-def test_unknown_cost_is_told_and_not_taken_for_zero() -> None:
+def test_unknown_cost_is_reported_and_not_taken_for_zero() -> None:
     calls = [
         JudgedCall("bash", "x", "error", 1, 100, 7),
         JudgedCall("bash", "x", "error", 2, None, None),
@@ -89,7 +89,7 @@ def test_unknown_cost_is_told_and_not_taken_for_zero() -> None:
     assert (spiral.tokens, spiral.cost_nanos, spiral.unknown_turns) == (150, 7, 2)
 
 
-def test_shares_of_a_sum_are_added_and_told_as_an_estimate() -> None:
+def test_shares_of_a_sum_are_added_and_shown_as_an_estimate() -> None:
     calls = [JudgedCall("bash", "x", "error", 1, 1100.4, 70.4, is_share=True)] * 3
     (spiral,) = find_spirals(calls)
     assert (spiral.tokens, spiral.cost_nanos, spiral.unknown_turns) == (3301, 211, 0)

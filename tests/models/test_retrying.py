@@ -181,7 +181,7 @@ def test_a_number_of_attempts_that_cannot_be_meant_is_refused(attempts: Any) -> 
         asyncio.run(execute_with_retry_async(call, attempts=attempts))
 
 
-def test_a_coroutine_may_be_told_of_the_attempts() -> None:
+def test_a_coroutine_may_be_notified_of_the_attempts() -> None:
     note = Notes()
     left: list[Exception] = [TimeoutError()]
 
@@ -202,7 +202,7 @@ def test_a_coroutine_may_be_told_of_the_attempts() -> None:
     assert told.value.hint == "use execute_with_retry_async"
 
 
-def test_who_is_told_changes_nothing_by_failing(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_callback_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
     def complain(*_: object) -> None:
         raise ValueError("no ears")
 
@@ -222,7 +222,7 @@ def test_who_is_told_changes_nothing_by_failing(caplog: pytest.LogCaptureFixture
     assert caplog.text.count("ValueError: no ears") == 5
 
 
-def test_who_is_told_may_still_be_interrupted() -> None:
+def test_a_callback_may_still_be_interrupted() -> None:
     def leave(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -263,7 +263,7 @@ def test_the_time_to_try_again_is_never_before_the_one_asked_for() -> None:
     assert said_at == asked_at + 30
 
 
-def test_a_wait_beyond_all_calendars_is_told_as_well() -> None:
+def test_a_wait_beyond_all_calendars_is_reported_as_well() -> None:
     with pytest.raises(RelightError, match="try again at 2"):
         execute_with_retry(make_flaky(ApiError(429, retry_after="9" * 30)), sleep=lambda _: None)
 

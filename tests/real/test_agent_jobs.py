@@ -42,7 +42,7 @@ def run(store: Store, home: Path, prompt: str, *words: str, **options: Any) -> A
     return run_command(store, prompt, command=words, scratch=scratch, folder=home, **options)
 
 
-def test_claude_code_tells_its_session_its_cost_and_its_failures(tmp_path: Path) -> None:
+def test_claude_code_reports_its_session_its_cost_and_its_failures(tmp_path: Path) -> None:
     program = str(find_claude())
     with AgentServer(answer) as server, build.open_home(tmp_path) as store:
         own = environment(
@@ -88,7 +88,7 @@ def test_claude_code_tells_its_session_its_cost_and_its_failures(tmp_path: Path)
         assert all((name or "").startswith("claude-code:") for name in sessions)
 
 
-def test_codex_tells_its_session_and_its_failures(tmp_path: Path) -> None:
+def test_codex_reports_its_session_and_its_failures(tmp_path: Path) -> None:
     program = str(find_codex())
     (tmp_path / ".codex").mkdir()
     with AgentServer(answer) as server, build.open_home(tmp_path) as store:

@@ -99,7 +99,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
         yield Home(tmp_path, server)
 
 
-def test_every_run_of_hermes_tells_what_came_of_it_and_what_it_cost(home: Home) -> None:
+def test_every_run_of_hermes_reports_its_outcome_and_cost(home: Home) -> None:
     home.run("good", "Work that goes well", "--skill", "tidy")
     home.run("broken", "Work that breaks", code=1)
     home.run("scripted", "Work after a script", "--script", "bad.sh", code=1)

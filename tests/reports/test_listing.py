@@ -134,7 +134,7 @@ def test_a_forgotten_session_leaves_no_word_in_any_file(store: Store) -> None:
             assert b"invoice" not in content, file
 
 
-def test_a_list_that_cannot_be_made_is_told(store: Store) -> None:
+def test_a_list_that_cannot_be_made_is_reported(store: Store) -> None:
     for listing in (Listing(sort="luck"), Listing(limit=0), Listing(limit=501)):
         with pytest.raises(RelightError):
             list_sessions(store, None, listing)

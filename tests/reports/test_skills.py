@@ -32,7 +32,7 @@ def read(store: Store, *names: str) -> list[tuple[Any, ...]]:
     return store.query(f"select {', '.join(names)} from skill_invocations order by id")
 
 
-def test_what_is_told_of_a_use_is_kept(store: Store) -> None:
+def test_what_is_recorded_of_a_use_is_kept(store: Store) -> None:
     given = {
         "skill_name": "triage",
         "session_id": "my-session",
@@ -63,17 +63,19 @@ def test_what_is_told_of_a_use_is_kept(store: Store) -> None:
 @pytest.mark.parametrize(
     "at", [datetime(2026, 11, 15, 9, tzinfo=UTC), AT, "2026-11-15T10:00:00+01:00", 1794733200]
 )
-def test_a_time_may_be_told_in_three_ways(store: Store, at: object) -> None:
+def test_a_time_may_be_given_in_three_ways(store: Store, at: object) -> None:
     tell(store, invoked_at=at)
     assert read(store, "invoked_at") == [(1794733200000,)]
 
 
-def test_without_a_session_every_telling_is_a_use_of_its_own(store: Store) -> None:
+def test_without_a_session_every_record_is_a_separate_use(store: Store) -> None:
     assert len({tell(store), tell(store)}) == 2
     assert len(read(store, "id")) == 2
 
 
-def test_telling_a_sessions_use_again_updates_it_and_keeps_what_is_not_told(store: Store) -> None:
+def test_recording_a_sessions_use_again_updates_it_and_keeps_what_is_not_recorded(
+    store: Store,
+) -> None:
     first = tell(store, session_id="s", entry="cron", cost_usd=0.5)
     again = tell(store, session_id="s", entry="cron", success=False)
     assert first == again
@@ -83,7 +85,7 @@ def test_telling_a_sessions_use_again_updates_it_and_keeps_what_is_not_told(stor
     assert len(read(store, "id")) == 3
 
 
-def test_a_duration_is_from_begin_to_end_where_only_these_are_told(store: Store) -> None:
+def test_a_duration_is_from_begin_to_end_where_only_these_are_recorded(store: Store) -> None:
     tell(store, completed_at="2026-11-15T09:01:30Z")
     assert read(store, "duration_seconds") == [(90,)]
 
@@ -199,7 +201,7 @@ def test_the_table_is_indexed_by_skill_by_job_and_by_session(store: Store) -> No
         assert "USING INDEX" in plan[3]
 
 
-def test_a_rebuild_leaves_what_was_told_alone(store: Store) -> None:
+def test_a_rebuild_leaves_what_was_recorded_alone(store: Store) -> None:
     number = tell(store, session_id="s", success=True)
     rebuild(store)
     assert read(store, "id", "success") == [(number, 1)]
@@ -215,7 +217,7 @@ with open_store(sys.argv[1]) as store:
 """
 
 
-def test_many_writers_at_once_lose_nothing_and_tell_nothing_twice(store: Store) -> None:
+def test_many_writers_at_once_lose_nothing_and_record_nothing_twice(store: Store) -> None:
     def write_here(name: str) -> None:
         for number in range(20):
             tell(store, session_id=f"{name}-{number}")

@@ -91,7 +91,7 @@ def test_a_model_without_a_price_is_unknown_and_counted(store: Store) -> None:
     assert report(store, ("day",)).total.cost_usd == rows["claude-opus-4-6"].cost_usd
 
 
-def test_what_no_source_tells_is_null_and_not_zero(store: Store) -> None:
+def test_what_no_source_records_is_null_and_not_zero(store: Store) -> None:
     rows = {row.source: row for row in report(store, ("source",)).rows}
     assert rows["codex"].cache_write_1h_tokens is None
     assert rows["claude-code"].cache_write_1h_tokens == 300

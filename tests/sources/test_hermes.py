@@ -195,7 +195,7 @@ def test_a_database_being_written_to_is_read_as_of_one_moment(
         assert totals(store, tmp_path).sessions == 2
 
 
-def test_a_corrupt_database_is_told_and_nothing_else_suffers(tmp_path: Path) -> None:
+def test_a_corrupt_database_is_reported_and_nothing_else_suffers(tmp_path: Path) -> None:
     folder = tmp_path / ".hermes"
     folder.mkdir()
     (folder / "state.db").write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)

@@ -69,7 +69,7 @@ def cron(tmp_path: Path) -> Cron:
     return Cron(tmp_path)
 
 
-def test_the_ledger_tells_what_hermes_own_sessions_hide(cron: Cron) -> None:
+def test_the_ledger_shows_what_hermes_own_sessions_hide(cron: Cron) -> None:
     ask, answer = ("user", "[IMPORTANT: You are a cron job] go"), ("assistant", "All fine.")
     script = "[IMPORTANT: cron]\n\n## Script Error\nIt failed.\n\n```\nexit 3\nboom\n```\n\ngo"
     cron.session(cron.run(1, "completed"), 1, ask, answer)
@@ -140,7 +140,7 @@ def test_a_status_that_changes_later_is_followed(cron: Cron) -> None:
         assert read_runs(store)[0].outcome == "success"
 
 
-def test_logs_and_dumps_tell_the_errors_and_latencies_that_the_database_lacks(cron: Cron) -> None:
+def test_logs_and_dumps_show_the_errors_and_latencies_that_the_database_lacks(cron: Cron) -> None:
     name = build.hermes_session(cron.database)
     (cron.home / ".hermes" / "logs").mkdir()
     log = cron.home / ".hermes" / "logs" / "agent.log"
@@ -237,7 +237,7 @@ def test_a_run_whose_job_nobody_knows_is_shown_without_a_name(cron: Cron) -> Non
     assert (run.job, run.name) == (None, "(a deleted job)")
 
 
-def test_a_job_told_of_after_its_runs_gets_its_name(cron: Cron) -> None:
+def test_a_job_recorded_after_its_runs_gets_its_name(cron: Cron) -> None:
     cron.run(1, "completed")
     jobs = cron.home / ".hermes" / "cron" / "jobs.json"
     told = jobs.read_text()

@@ -202,7 +202,7 @@ def test_a_large_file_is_read_in_pieces_without_losing_any(tmp_path: Path) -> No
         assert json.dumps(bulk)[:20] not in str(build.dump(store)["turn"])
 
 
-def test_a_trace_that_cannot_be_read_is_told_with_its_place(tmp_path: Path) -> None:
+def test_a_trace_that_cannot_be_read_is_reported_with_its_place(tmp_path: Path) -> None:
     write_session(tmp_path)
     path = write_traces(tmp_path, "{not json", "", trace(build.START / 1000, reference("adviser")))
     with build.open_home(tmp_path) as store:

@@ -58,7 +58,9 @@ def test_an_import_that_ends_between_two_pieces_of_a_file_is_gone_on_with(tmp_pa
     ],
     ids=["huge", "negative", "fraction", "no session", "deep", "wrong types"],
 )
-def test_a_record_that_cannot_be_is_told_and_costs_no_other(tmp_path: Path, record: Any) -> None:
+def test_a_record_that_cannot_be_is_reported_and_costs_no_other(
+    tmp_path: Path, record: Any
+) -> None:
     build.write_claude(tmp_path, [*build.claude_session(), record])
     with build.open_home(tmp_path) as store:
         assert build.import_home(store, tmp_path)[0].unreadable == 1
@@ -332,7 +334,7 @@ def test_tests_that_passed_before_the_last_word_or_change_prove_nothing(tmp_path
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names are text there")
-def test_a_file_whose_name_is_no_text_is_told_and_costs_no_other(tmp_path: Path) -> None:
+def test_a_file_whose_name_is_no_text_is_reported_and_costs_no_other(tmp_path: Path) -> None:
     path = build.write_claude(tmp_path, build.claude_session())
     (path.parent / os.fsdecode(b"caf\xe9.jsonl")).write_bytes(path.read_bytes())
     with build.open_home(tmp_path) as store:
@@ -385,7 +387,7 @@ def test_only_its_owner_may_read_the_store_and_its_copies(tmp_path: Path) -> Non
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_file_that_can_be_read_again_is_no_longer_told(tmp_path: Path) -> None:
+def test_a_file_that_can_be_read_again_is_no_longer_reported(tmp_path: Path) -> None:
     folder = tmp_path / ".hermes"
     folder.mkdir()
     (folder / "state.db").write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)

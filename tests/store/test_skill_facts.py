@@ -60,7 +60,7 @@ def tell(store: Store, session: str = CHAT, **fields: Any) -> int:
     return record_skill_invocation(store, session_id=session, **told)
 
 
-def test_what_is_left_out_is_derived_and_what_is_told_wins(session: Store) -> None:
+def test_what_is_left_out_is_derived_and_what_is_recorded_wins(session: Store) -> None:
     before = read(session, DERIVED)
     assert before[0][6] > 0
     tell(session, entry="tool", success=False)
@@ -73,7 +73,7 @@ def test_what_is_left_out_is_derived_and_what_is_told_wins(session: Store) -> No
     assert read(session, "input_tokens, skill_version") == [(1001, "1.2.0")]
 
 
-def test_a_told_use_of_unknown_outcome_has_its_sessions(session: Store) -> None:
+def test_a_recorded_use_of_unknown_outcome_has_its_sessions(session: Store) -> None:
     tell(session, entry="tool", cost_usd=0.5)
     label_session(session, find_session(session, CHAT), "success", why="it did")
     assert read(session, "success, end_reason") == [(1, "a person said success: it did")]
@@ -85,7 +85,7 @@ def test_a_told_use_of_unknown_outcome_has_its_sessions(session: Store) -> None:
     assert read(session, "success, end_reason") == [(1, "all clean")]
 
 
-def test_a_rebuild_keeps_what_was_told_and_derives_the_rest_anew(session: Store) -> None:
+def test_a_rebuild_keeps_what_was_recorded_and_derives_the_rest_again(session: Store) -> None:
     number = tell(session, entry="tool", cost_usd=0.5)
     with session.transaction() as database:
         database.execute("update skill_invocations set input_tokens = 1, cost_nanos = 1")
@@ -111,7 +111,7 @@ def test_without_a_way_in_it_is_the_one_use_that_the_records_show(
     assert read_daily(store)[0].invocation_count == 1
 
 
-def test_where_the_records_show_two_ways_in_one_told_without_is_of_its_own(
+def test_where_the_records_show_two_ways_in_a_fact_without_one_is_a_separate_use(
     tmp_path: Path, store: Store, hermes: sqlite3.Connection
 ) -> None:
     block = {"role": "user", "content": build_skills.hermes_block("tidy", build_skills.TIDY)}
@@ -136,7 +136,7 @@ def test_what_names_its_way_in_stands_before_what_does_not(session: Store) -> No
     assert read(session, "entry, model, provider") == [("tool", "by-tool", "any")]
 
 
-def test_a_session_told_of_by_both_its_names_has_one_use(
+def test_a_session_recorded_under_both_its_names_has_one_use(
     tmp_path: Path, store: Store, hermes: sqlite3.Connection
 ) -> None:
     tell(store, entry="tool", model="mine")
@@ -199,7 +199,9 @@ def test_a_name_that_two_sessions_have_is_refused(tmp_path: Path, session: Store
         {"entry": "preload", "completed_at": build.START / 1000 + 2},
     ],
 )
-def test_what_is_told_leaves_a_reports_sums_as_they_are(plain: Store, told: dict[str, Any]) -> None:
+def test_what_is_recorded_leaves_a_reports_sums_as_they_are(
+    plain: Store, told: dict[str, Any]
+) -> None:
     tell(plain, build.CLAUDE_SESSION, **told)
     check_report(plain)
     rows = report(plain, ("skill",)).rows
@@ -209,7 +211,7 @@ def test_what_is_told_leaves_a_reports_sums_as_they_are(plain: Store, told: dict
     check_report(plain)
 
 
-def test_a_skill_that_is_only_told_of_shares_the_cost_with_those_seen(
+def test_a_skill_that_is_only_recorded_shares_the_cost_with_those_seen(
     tmp_path: Path, store: Store
 ) -> None:
     build.write_claude(
@@ -235,7 +237,7 @@ def test_a_skill_that_is_only_told_of_shares_the_cost_with_those_seen(
     assert read(store, "id, is_told, invoked_at")[0] == (number, 1, build.START)
 
 
-def test_what_is_told_of_a_sub_agent_is_a_use_in_its_whole_session(
+def test_what_is_recorded_of_a_sub_agent_is_a_use_in_its_whole_session(
     tmp_path: Path, store: Store
 ) -> None:
     path = build.write_claude(tmp_path, [build.claude_answer("m1", at=1)])
@@ -250,7 +252,7 @@ def test_what_is_told_of_a_sub_agent_is_a_use_in_its_whole_session(
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_what_was_told_last_wins_of_a_session_and_its_sub_agent_too(
+def test_what_was_recorded_last_wins_of_a_session_and_its_sub_agent_too(
     tmp_path: Path, store: Store, is_first: bool
 ) -> None:
     path = build.write_claude(tmp_path, [build.claude_answer("m1", at=1)])
@@ -263,7 +265,7 @@ def test_what_was_told_last_wins_of_a_session_and_its_sub_agent_too(
     assert read(store, "quality_score, model") == [(0.5, "mine")]
 
 
-def test_telling_again_keeps_what_is_left_out(store: Store) -> None:
+def test_recording_again_keeps_what_is_left_out(store: Store) -> None:
     tell(store, duration_seconds=12.5, share=0.5, cost_usd=0.5, cost_status="estimated")
     tell(store, completed_at=build.START / 1000 + 60, cost_usd=0.7, success=True)
     assert read(store, "duration_seconds, share, cost_usd, cost_status, success") == [
@@ -271,7 +273,7 @@ def test_telling_again_keeps_what_is_left_out(store: Store) -> None:
     ]
 
 
-def test_a_cost_that_was_unknown_may_be_told_after_all_and_taken_back(store: Store) -> None:
+def test_a_cost_that_was_unknown_may_be_recorded_after_all_and_taken_back(store: Store) -> None:
     tell(store, cost_usd=0, cost_status="unknown")
     tell(store, cost_usd=0.7)
     assert read(store, "cost_usd, cost_status") == [(0.7, "reported")]
@@ -279,21 +281,23 @@ def test_a_cost_that_was_unknown_may_be_told_after_all_and_taken_back(store: Sto
     assert read(store, "cost_usd, cost_status") == [(None, "unknown")]
 
 
-def test_what_is_told_later_must_agree_with_what_was_told(store: Store) -> None:
+def test_what_is_recorded_later_must_agree_with_what_was_recorded(store: Store) -> None:
     tell(store, completed_at=build.START / 1000 + 60)
     with pytest.raises(RelightError, match=r"^completed_at is before invoked_at"):
         tell(store, invoked_at=build.START / 1000 + 61)
     assert read(store, "invoked_at") == [(build.START,)]
 
 
-def test_a_pruned_session_leaves_what_was_told_and_a_forgotten_one_nothing(session: Store) -> None:
+def test_a_pruned_session_leaves_what_was_recorded_and_a_forgotten_one_nothing(
+    session: Store,
+) -> None:
     tell(session, entry="tool", cost_usd=0.5)
     now = build.START + 500 * 86_400_000
     prune(session, now=now, tape_days=90, index_days=400, dry_run=False)
     assert read(session, "cost_usd, input_tokens, root_id") == [(0.5, None, None)]
 
 
-def test_a_use_told_without_a_time_is_of_the_moment_it_was_first_told(store: Store) -> None:
+def test_a_use_recorded_without_a_time_is_of_the_moment_it_was_first_recorded(store: Store) -> None:
     before = int(time.time() * 1000)
     number = tell(store, invoked_at=AS_KNOWN)
     ((told_at,),) = read(store, "invoked_at")
@@ -304,7 +308,7 @@ def test_a_use_told_without_a_time_is_of_the_moment_it_was_first_told(store: Sto
 
 
 @pytest.mark.parametrize("name", [None, "elsewhere"])
-def test_a_use_of_which_only_the_end_is_told_is_of_that_moment_and_of_unknown_duration(
+def test_a_use_with_only_an_end_has_that_moment_and_an_unknown_duration(
     store: Store, name: str | None
 ) -> None:
     end = build.START / 1000
@@ -314,14 +318,14 @@ def test_a_use_of_which_only_the_end_is_told_is_of_that_moment_and_of_unknown_du
     assert read(store, "invoked_at, duration_seconds") == [(build.START, None)]
 
 
-def test_an_end_told_before_the_recorded_beginning_leaves_the_duration_unknown(
+def test_an_end_before_the_recorded_beginning_leaves_the_duration_unknown(
     session: Store,
 ) -> None:
     tell(session, entry="tool", invoked_at=AS_KNOWN, completed_at=build.START / 1000 - 5)
     assert read(session, "invoked_at, duration_seconds") == [(build.START, None)]
 
 
-def test_a_use_told_without_a_time_keeps_that_of_its_pruned_session(session: Store) -> None:
+def test_a_use_recorded_without_a_time_keeps_that_of_its_pruned_session(session: Store) -> None:
     tell(session, entry="tool", invoked_at=AS_KNOWN)
     tell(session, skill_name="sweep", invoked_at=AS_KNOWN)
     found = read(session, "skill_name, invoked_at, day")
@@ -331,7 +335,7 @@ def test_a_use_told_without_a_time_keeps_that_of_its_pruned_session(session: Sto
     assert found[0][2] == "2026-11-15"
 
 
-def test_a_forgotten_session_takes_along_what_was_told(session: Store) -> None:
+def test_a_forgotten_session_takes_along_what_was_recorded(session: Store) -> None:
     tell(session, entry="tool", cost_usd=0.5)
     forget(session, find_session(session, CHAT))
     for table in ("skill_invocations", "skill_told", "skill_charge"):

@@ -206,7 +206,7 @@ BUNDLE = (
         ("[IMPORTANT: You are running as a scheduled cron job.] go", []),
     ],
 )
-def test_what_a_message_holds_tells_how_a_skill_came_in(
+def test_what_a_message_holds_shows_how_a_skill_came_in(
     tmp_path: Path,
     store: Store,
     hermes: sqlite3.Connection,
@@ -465,7 +465,7 @@ def test_a_persons_word_on_a_session_is_its_skills_outcome(filled: Store) -> Non
 
 @pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize("name", [CHAT, f"hermes:{CHAT}"])
-def test_what_is_told_of_a_sessions_skill_stands_before_what_is_derived(
+def test_what_is_recorded_of_a_sessions_skill_stands_before_what_is_derived(
     tmp_path: Path, store: Store, hermes: sqlite3.Connection, name: str, is_first: bool
 ) -> None:
     build_skills.write_hermes(hermes, CHAT, *build_skills.hermes_viewed("tidy", build_skills.TIDY))
@@ -508,7 +508,7 @@ def test_a_forgotten_session_takes_its_uses_along(filled: Store) -> None:
     assert rows == []
 
 
-def test_a_pruned_index_takes_derived_uses_and_leaves_told_ones(filled: Store) -> None:
+def test_a_pruned_index_takes_derived_uses_and_leaves_recorded_ones(filled: Store) -> None:
     record_skill_invocation(filled, skill_name="told", invoked_at=0, session_id=CHAT)
     now = build.START + 500 * 86_400_000
     prune(filled, now=now, tape_days=90, index_days=400, dry_run=False)
@@ -542,7 +542,7 @@ def test_a_report_by_skill_adds_up_like_any_other(tmp_path: Path, filled: Store)
     assert sum(row.turns or 0 for row in weeks.rows) == found.total.turns
 
 
-def test_a_told_use_without_a_session_is_in_the_report(store: Store) -> None:
+def test_a_recorded_use_without_a_session_is_in_the_report(store: Store) -> None:
     record_skill_invocation(store, skill_name="tidy", invoked_at=0, cost_usd=0.25)
     record_skill_invocation(store, skill_name="sweep", invoked_at=0)
     rows = {row.skill: row for row in report(store, ("skill", "session")).rows}

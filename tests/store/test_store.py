@@ -39,7 +39,7 @@ def test_a_database_from_a_newer_version_is_refused_untouched(tmp_path: Path) ->
     assert path.read_bytes() == before
 
 
-def test_a_file_that_is_no_database_is_told_with_a_hint(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_reported_with_a_hint(tmp_path: Path) -> None:
     (tmp_path / "relight.db").write_bytes(b"not a database at all, but long enough" * 200)
     with pytest.raises(RelightError) as caught:
         open_store(tmp_path)
@@ -160,7 +160,7 @@ def test_a_failed_transaction_leaves_everything_as_it_was(tmp_path: Path) -> Non
         assert store.query("select * from meta where key = 'a'") == []
 
 
-def test_a_full_disk_is_told_and_what_was_recorded_stays(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_what_was_recorded_stays(tmp_path: Path) -> None:
     path = build.write_claude(tmp_path, build.claude_session())
     with build.open_home(tmp_path) as store:
         build.import_home(store, tmp_path)

@@ -85,7 +85,7 @@ def test_a_run_of_the_same_task_is_the_same_template_again(store: Store, others:
         capture(store, f"Run 2 of 2026-11-12\n{issue}\n{INSTRUCTIONS}", name="second")
 
 
-def test_who_forces_a_near_duplicate_has_it_and_its_record_tells(store: Store) -> None:
+def test_a_forced_near_duplicate_is_kept_and_its_record_says_so(store: Store) -> None:
     capture(store, TASK, name="first")
     made = capture(store, f"{TASK}!", name="second", force=True)
     assert ["nearly the same as first" in one for one in made.overruled] == [True]
@@ -155,7 +155,7 @@ def test_the_one_with_the_least_to_show_makes_room(
         assert sorted([*live(store), gone]) == sorted([*names, "new"])
 
 
-def test_a_failure_that_is_forced_in_tells_that_it_is_the_weakest(tmp_path: Path) -> None:
+def test_a_failure_that_is_forced_in_says_that_it_is_the_weakest(tmp_path: Path) -> None:
     with build_warm.open_warm(tmp_path, live=3) as store:
         fill(store, "sss")
         made = build_warm.capture(store, TASK, outcome="failure", force=True, name="new")
@@ -199,7 +199,7 @@ def test_a_name_is_made_of_what_is_asked_and_not_of_who_asks(
     assert propose_name(store, task, category="coding", project="/srv/shop") == name
 
 
-def test_a_name_is_made_of_the_words_that_tell_a_task_from_the_others(store: Store) -> None:
+def test_a_name_is_made_of_the_words_that_distinguish_a_task(store: Store) -> None:
     names = [capture(store, f"Consider this:\n{one}\n{INSTRUCTIONS}").name for one in ISSUES]
     assert names[2:] == [
         "units-cutout-dropped-resampled",

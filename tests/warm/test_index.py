@@ -95,7 +95,7 @@ def test_a_tool_is_known_again_by_its_name_whatever_that_is(store: Store, name: 
         frozenset(["bash"]),
     ],
 )
-def test_tools_may_be_told_as_the_apis_are_told(store: Store, tools: Any) -> None:
+def test_tools_may_be_given_as_the_apis_take_them(store: Store, tools: Any) -> None:
     build_warm.capture(store, TASK)
     assert relight.choose_template(store, TASK, tools=tools) is not None
     assert relight.provision_session(store, TASK, tools=tools).text
@@ -112,7 +112,7 @@ def test_tools_may_be_told_as_the_apis_are_told(store: Store, tools: Any) -> Non
         ({"task": ["a"]}, "task must be a text"),
     ],
 )
-def test_what_cannot_be_meant_is_told(store: Store, wrong: dict[str, Any], words: str) -> None:
+def test_what_cannot_be_meant_is_reported(store: Store, wrong: dict[str, Any], words: str) -> None:
     asked: dict[str, Any] = {"task": TASK, **wrong}
     for ask in (relight.rank_templates, relight.choose_template, relight.provision_session):
         with pytest.raises(relight.RelightError, match=words):

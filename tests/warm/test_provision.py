@@ -99,7 +99,7 @@ def test_nothing_similar_is_a_cold_start_outside_of_both_arms(tmp_path: Path) ->
         ({"tags": ["tax"]}, "it has no tag tax"),
     ],
 )
-def test_a_template_that_may_not_be_given_is_told_with_what_keeps_it_out(
+def test_a_template_that_may_not_be_given_is_reported_with_what_keeps_it_out(
     tmp_path: Path, asked: dict[str, Any], why: str
 ) -> None:
     with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
@@ -408,7 +408,7 @@ def test_processes_that_ask_for_one_session_at_once_get_the_same(tmp_path: Path)
 
 
 @pytest.mark.parametrize("given_", [b"", b"no json", b"[]", b'{"session_id": 4}', b"{}"])
-def test_a_hook_that_is_told_nonsense_is_silent(tmp_path: Path, given_: bytes) -> None:
+def test_a_hook_that_gets_nonsense_is_silent(tmp_path: Path, given_: bytes) -> None:
     assert answer_event(given_, home=tmp_path / "relight") is None
 
 

@@ -33,7 +33,7 @@ def test_a_run_of_bad_luck_is_no_harm(store: Store) -> None:
     assert find_harm(store, made) is None
 
 
-def test_harm_is_told_with_its_probability(store: Store) -> None:
+def test_harm_is_reported_with_its_probability(store: Store) -> None:
     made = build_warm.capture(store, "Rotate the signing keys", name="keys")
     deal(store, made, "warm", "-" * 10)
     deal(store, made, "cold", "++++")

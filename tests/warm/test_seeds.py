@@ -335,7 +335,7 @@ def test_long_arguments_are_cut_inside_their_json() -> None:
 
 
 @given(st.text(), st.integers(0, 300))
-def test_a_shortened_text_tells_how_much_was_cut(text: str, limit: int) -> None:
+def test_a_shortened_text_shows_how_much_was_cut(text: str, limit: int) -> None:
     short = shorten_text(text, limit)
     if len(text) <= limit:
         assert short == text

@@ -103,7 +103,7 @@ def test_hooks_that_are_empty_in_any_way_are_no_trouble(tmp_path: Path, hooks: A
     assert len(settings_of(tmp_path)["hooks"]["UserPromptSubmit"]) == 1
 
 
-def test_the_hook_is_told_a_home_that_is_not_the_usual(tmp_path: Path) -> None:
+def test_the_hook_gets_a_home_that_is_not_the_usual(tmp_path: Path) -> None:
     assert "--home" not in find_command(Path.home() / ".relight")
     command = find_command(tmp_path / "my home")
     assert shlex.split(command)[-4:-2] == ["--home", str(tmp_path / "my home")]
@@ -277,7 +277,7 @@ def test_a_hermes_that_has_relight_needs_nothing(tmp_path: Path) -> None:
     assert plan_removal([], {"PATH": str(tmp_path)}).command == []
 
 
-def test_an_install_that_fails_is_told_and_changes_nothing(tmp_path: Path) -> None:
+def test_an_install_that_fails_is_reported_and_changes_nothing(tmp_path: Path) -> None:
     there = make_environment(tmp_path / "hermes")
     make_script(there / "hermes", "")
     broken = make_script(tmp_path / "bin" / "uv", "#!/bin/sh\necho no such package >&2\nexit 2\n")

@@ -338,14 +338,14 @@ def test_calls_may_be_written_in_any_form_and_messages_come_one_by_one(store: St
         ({"description": "\ud800"}, "description must be text that can be written as UTF-8"),
     ],
 )
-def test_what_no_template_can_be_made_with_is_told(
+def test_what_no_template_can_be_made_with_is_reported(
     store: Store, wrong: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(RelightError, match=words):
         build_warm.capture(store, TASK, **wrong)
 
 
-def test_messages_without_a_bottom_are_told(store: Store) -> None:
+def test_messages_without_a_bottom_are_reported(store: Store) -> None:
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]

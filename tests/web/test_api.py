@@ -53,7 +53,7 @@ def run_json(home: Path, *words: str) -> Any:
 
 
 @pytest.mark.parametrize(("path", "words"), SAME, ids=lambda one: str(one))
-def test_an_address_tells_what_its_command_tells(
+def test_an_address_shows_what_its_command_shows(
     client: TestClient, home: Path, path: str, words: list[str]
 ) -> None:
     assert client.get(path).json() == run_json(home, *words)
@@ -65,7 +65,7 @@ def test_the_database_is_read_as_a_whole_only_if_that_is_asked_for(client: TestC
     assert whole["database"]["integrity"] == "ok"
 
 
-def test_a_session_is_told_as_the_command_tells_it(client: TestClient, home: Path) -> None:
+def test_a_session_is_shown_as_the_command_shows_it(client: TestClient, home: Path) -> None:
     first = client.get("/api/sessions?since=all&sort=cost&limit=1").json()["sessions"][0]
     told = client.get(f"/api/sessions/{first['session_id']}").json()
     assert told == run_json(home, "show", first["session_id"])
@@ -132,7 +132,9 @@ def test_a_search_finds_beginnings_of_words(client: TestClient) -> None:
         ("/api/skills/ema?alpha=1.5", "alpha: expected float <= 0.999"),
     ],
 )
-def test_what_cannot_be_asked_is_told_clearly(client: TestClient, path: str, error: str) -> None:
+def test_what_cannot_be_asked_is_reported_clearly(
+    client: TestClient, path: str, error: str
+) -> None:
     told = client.get(path)
     assert (told.status_code, told.json()["error"]) == (400, error)
 
@@ -156,7 +158,7 @@ def test_what_is_not_there_is_not_found(client: TestClient, path: str) -> None:
     assert set(told.json()) == {"error", "hint"}
 
 
-def test_a_method_that_is_none_is_told_with_those_there_are(client: TestClient) -> None:
+def test_an_unknown_method_is_refused_with_the_known_ones(client: TestClient) -> None:
     told = client.delete("/api/report")
     assert (told.status_code, set(told.headers["Allow"].split(", "))) == (405, {"GET", "HEAD"})
     assert set(told.json()) == {"error", "hint"}

@@ -173,7 +173,7 @@ def test_a_gap_in_a_line_is_not_bridged() -> None:
     assert chart.rows[2][1].text == "0.9 (0.8 to 1.0)"
 
 
-def test_outcomes_are_told_by_height_and_not_by_colour_alone() -> None:
+def test_outcomes_are_shown_by_height_and_not_by_colour_alone() -> None:
     told = [RunBlock(outcome=name, tip=name) for name in ("success", "failure", "unknown")]
     root = check(draw_strip("Runs", told))
     tall = {

@@ -180,7 +180,7 @@ def test_a_refusal_says_so_too(client: TestClient) -> None:
     assert refused.headers["Content-Security-Policy"] == POLICY
 
 
-def test_an_error_of_ours_says_so_too_and_tells_nothing(home: Path) -> None:
+def test_an_error_of_ours_says_so_too_and_reveals_nothing(home: Path) -> None:
     app = create_app(home)
     client = TestClient(app, base_url=serving.ADDRESS, raise_server_exceptions=False)
     for name in home.glob("relight.db*"):
@@ -201,7 +201,7 @@ def test_a_program_without_the_token_gets_json(locked: TestClient, path: str) ->
     assert (told.status_code, set(told.json())) == (401, {"error", "hint"})
 
 
-def test_with_a_token_nothing_is_told_without_it(locked: TestClient) -> None:
+def test_with_a_token_nothing_is_shown_without_it(locked: TestClient) -> None:
     for path in ("/", "/sessions", "/api/report", "/api/live", "/api/secret", "/api/openapi.json"):
         answer = locked.get(path)
         assert answer.status_code == (401 if path.startswith("/api/") else 303)

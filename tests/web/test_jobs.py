@@ -61,7 +61,7 @@ def test_a_schedule_is_shown_in_words(client: TestClient) -> None:
     assert "* * *" not in client.get("/jobs").text
 
 
-def test_trouble_is_told_by_what_is_known_of_the_last_runs() -> None:
+def test_trouble_is_found_by_what_is_known_of_the_last_runs() -> None:
     good, bad, lost = ("completed", "success"), ("failed", "failure"), ("unknown", "unknown")
     told = [
         find_trouble(runs, is_own=True)

@@ -127,7 +127,7 @@ def plain(path: str) -> str:
     return path.replace(":path", "")
 
 
-def test_what_is_there_is_told_as_the_document_says(schema: Any, client: TestClient) -> None:
+def test_what_is_there_is_shown_as_the_document_says(schema: Any, client: TestClient) -> None:
     """The names that a machine makes up are not there: these are."""
     sessions = client.get("/api/sessions?since=all&limit=500").json()["sessions"]
     jobs = client.get("/api/jobs").json()["jobs"]

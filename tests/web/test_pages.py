@@ -109,7 +109,7 @@ def test_names_full_of_markup_stay_names(tmp_path: Path) -> None:
             assert "\u202e" not in text, path
 
 
-def test_a_filter_that_is_none_is_told_and_left_out(client: TestClient) -> None:
+def test_an_invalid_filter_is_reported_and_left_out(client: TestClient) -> None:
     page = client.get("/?since=banana")
     assert page.status_code == 200
     assert "&#39;banana&#39; is not a day" in page.text

@@ -163,7 +163,7 @@ def test_a_pattern_that_takes_forever_is_ended(tmp_path: Path) -> None:
         ("execute_code", '{"code": "1", "timeout_seconds": "inf"}', "the time limit must be"),
     ],
 )
-def test_what_is_wrong_with_a_call_is_told_to_the_model(
+def test_what_is_wrong_with_a_call_is_reported_to_the_model(
     tmp_path: Path, tool: str, arguments: str, words: str
 ) -> None:
     assert words in do(tmp_path, tool, arguments)["error"]
@@ -348,7 +348,7 @@ def test_bad_arguments_from_the_model_do_not_end_the_run(tmp_path: Path) -> None
     assert (result.answer, result.figures["tool_failures"]) == ("Sorry.", 1)
 
 
-def test_a_tool_or_folder_that_is_not_there_is_told_before_anything_is_asked(
+def test_a_tool_or_folder_that_is_not_there_is_reported_before_anything_is_asked(
     tmp_path: Path,
 ) -> None:
     with build.open_home(tmp_path) as store, Server([]) as server:

@@ -69,7 +69,7 @@ def is_slow(_: dict[str, Any]) -> Reply:
 
 @pytest.mark.parametrize("script", [busy, asks_to_wait, says_nothing, is_slow])
 @pytest.mark.parametrize("kind", ["one", "mixed"])
-def test_a_runs_time_counts_retries_waits_and_silence_and_is_told(
+def test_a_runs_time_counts_retries_waits_and_silence_and_is_reported(
     tmp_path: Path, script: Any, kind: str
 ) -> None:
     with build.open_home(tmp_path) as store, Server(script) as server:
@@ -87,7 +87,7 @@ def test_a_runs_time_counts_retries_waits_and_silence_and_is_told(
     assert found.title == "Do the task"
 
 
-def test_a_wait_for_the_model_is_told_while_it_lasts(tmp_path: Path) -> None:
+def test_a_wait_for_the_model_is_reported_while_it_lasts(tmp_path: Path) -> None:
     told: list[tuple[str, Any]] = []
     with build.open_home(tmp_path) as store, Server([Reply("x", breaks_after=1), Reply("k")]) as s:
         run(store, one_model(s), tmp_path, on_event=lambda *event: told.append(event))
@@ -282,7 +282,7 @@ class _Explosion(Exception):
     pass
 
 
-def test_whatever_a_tool_raises_is_told_to_the_model(tmp_path: Path) -> None:
+def test_whatever_a_tool_raises_is_reported_to_the_model(tmp_path: Path) -> None:
     def explode(arguments: Any, place: ToolContext) -> ToolResult:
         raise _Explosion("half \ud800 a character")
 

@@ -191,7 +191,7 @@ def test_a_task_that_a_template_was_made_of_is_left_out_and_says_so(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("tasks", "word"), [(5, "not enough data"), (6, "warm is better")])
-def test_fewer_tasks_than_can_tell_are_not_enough(tmp_path: Path, tasks: int, word: str) -> None:
+def test_too_few_tasks_for_a_verdict_are_not_enough(tmp_path: Path, tasks: int, word: str) -> None:
     with open_store(tmp_path) as store, Server(answer) as server:
         found = run(store, make_plan(tmp_path, server.base_url, tasks))
     assert found.verdict.startswith(word)
@@ -422,7 +422,7 @@ def test_tasks_are_read_from_lines_and_tables(tmp_path: Path, name: str, text: s
         ("a.jsonl", "[" * 100_000, "not a task list"),
     ],
 )
-def test_a_file_that_is_no_list_of_tasks_is_told(
+def test_a_file_that_is_no_list_of_tasks_is_reported(
     tmp_path: Path, name: str, text: str, words: str
 ) -> None:
     (tmp_path / name).write_text(text)

@@ -98,7 +98,7 @@ def test_a_route_is_chosen_by_the_raw_prompt_alone(tmp_path: Path) -> None:
     assert route(make_job(skills=["tidy"]), config).model == "right"
 
 
-def test_without_any_model_a_job_is_told_how_to_get_one(tmp_path: Path) -> None:
+def test_a_job_without_any_model_is_refused_with_a_hint_how_to_get_one(tmp_path: Path) -> None:
     config = make_config(tmp_path)
     assert route(make_job(), config, RELIGHT_MODEL="m").model == "m"
     with pytest.raises(RelightError, match="names no model") as caught:
@@ -106,7 +106,7 @@ def test_without_any_model_a_job_is_told_how_to_get_one(tmp_path: Path) -> None:
     assert "--model" in (caught.value.hint or "")
 
 
-def test_a_command_has_a_model_only_if_it_can_be_told_it(tmp_path: Path) -> None:
+def test_a_command_has_a_model_only_if_it_can_be_given_one(tmp_path: Path) -> None:
     config = make_config(tmp_path, model="default")
     told = make_job(runner="command", command=["hermes", "-z"], model="m")
     assert route(told, config).model == "m"
@@ -173,7 +173,7 @@ def test_a_model_that_is_known_to_be_too_small_is_refused(tmp_path: Path) -> Non
         check(make_job(model="tiny", **here), make_config(tmp_path, context_tokens=32768))
 
 
-def test_price_lists_tell_the_size_where_the_endpoint_does_not(tmp_path: Path) -> None:
+def test_price_lists_show_the_size_where_the_endpoint_does_not(tmp_path: Path) -> None:
     config = make_config(tmp_path)
     small = make_job(runner="command", command=["hermes"], model="gpt-4", provider="openai")
     with pytest.raises(ModelContextError, match="gpt-4 takes 8,192 tokens"):

@@ -43,7 +43,7 @@ def test_a_program_reads_it_from_its_standard_input(tmp_path: Path) -> None:
     assert (tmp_path / "got").read_text() == f"one,house{long}"
 
 
-def test_a_program_that_fails_is_told_with_what_it_said(tmp_path: Path) -> None:
+def test_a_program_that_fails_is_reported_with_what_it_said(tmp_path: Path) -> None:
     done, waits = send("command:sh -c 'echo nobody home >&2; exit 7'", tmp_path)
     assert (done.status, done.attempts, waits) == ("failed", 1, [])
     assert "exit status 7" in (done.error or "")

@@ -59,7 +59,7 @@ def test_skills_come_first_then_the_hints_then_the_script_then_the_prompt() -> N
     )
 
 
-def test_a_failed_script_is_told_with_all_it_printed() -> None:
+def test_a_failed_script_is_reported_with_all_it_printed() -> None:
     script = ScriptResult(name="look.sh", output="half", errors="boom\n", exit_code=3)
     built = build_prompt("Look.", script=script, model="gpt-5.1", provider="openai")
     assert built == (
@@ -74,7 +74,7 @@ def test_a_failed_script_is_told_with_all_it_printed() -> None:
     )
 
 
-def test_a_script_that_printed_nothing_is_told_so() -> None:
+def test_a_script_that_printed_nothing_is_reported_as_such() -> None:
     built = build_prompt("Look.", script=ScriptResult(name="look.sh"))
     assert (
         "## Script Output\nThe script that ran before you printed nothing.\n\n## Task\nLook."

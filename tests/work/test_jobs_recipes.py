@@ -111,7 +111,7 @@ def read(name: str, output: str, tmp_path: Path, usage: object = None) -> Printo
     return READERS[name](output, file)
 
 
-def test_hermes_usage_file_tells_a_failure_that_its_exit_code_hides(tmp_path: Path) -> None:
+def test_hermes_usage_file_shows_a_failure_that_its_exit_code_hides(tmp_path: Path) -> None:
     nothing: dict[str, Any] = {"session_id": None, "model": None, "input_tokens": None}
     usage = {**nothing, "failed": True, "completed": False, "api_calls": 1}
     told = read("hermes", "API call failed after 1 retries: HTTP 500: outage\n", tmp_path, usage)
@@ -119,7 +119,7 @@ def test_hermes_usage_file_tells_a_failure_that_its_exit_code_hides(tmp_path: Pa
     assert (told.session, told.usage, told.status) == (None, None, 500)
 
 
-def test_hermes_usage_file_tells_session_tokens_and_cost(tmp_path: Path) -> None:
+def test_hermes_usage_file_shows_session_tokens_and_cost(tmp_path: Path) -> None:
     usage = {
         "estimated_cost_usd": 0.002312,
         "cost_status": "estimated",
@@ -145,7 +145,7 @@ def test_hermes_usage_file_tells_session_tokens_and_cost(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("usage", [None, "", "[]", '{"failed": '])
-def test_without_a_readable_usage_file_hermes_tells_only_its_answer(
+def test_without_a_readable_usage_file_hermes_reports_only_its_answer(
     tmp_path: Path, usage: str | None
 ) -> None:
     told = read("hermes", "Done.", tmp_path, usage)

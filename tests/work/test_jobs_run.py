@@ -383,7 +383,7 @@ def test_what_a_script_prints_reaches_the_agent(tmp_path: Path) -> None:
         assert told.index("RUNTIME:") < told.index("```\ndust: 3\n```") < told.index("Look after")
 
 
-def test_a_failed_script_is_told_to_the_agent_and_fails_the_run(tmp_path: Path) -> None:
+def test_a_failed_script_is_shown_to_the_agent_and_fails_the_run(tmp_path: Path) -> None:
     write_script(tmp_path, "bad.sh", "echo boom >&2; exit 3")
     with (
         build.open_home(tmp_path) as store,
@@ -483,7 +483,7 @@ def test_skills_of_a_failed_run_are_charged_with_a_failure(tmp_path: Path, promp
         assert rows == [("tidy", "cron", 0, "house")]
 
 
-def test_a_run_without_a_session_still_tells_of_its_skills(tmp_path: Path) -> None:
+def test_a_run_without_a_session_still_names_its_skills(tmp_path: Path) -> None:
     write_skill(tmp_path, "tidy", "Put things away.")
     with build.open_home(tmp_path) as store:
         job = agent_job(tmp_path, "<without a session>", skills=["tidy"])
@@ -643,7 +643,7 @@ def test_a_stopped_run_kills_its_program_and_lets_the_signal_pass(tmp_path: Path
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_a_run_that_is_cut_short_tells_what_its_agent_spent_and_which_skills_it_had(
+def test_a_run_that_is_cut_short_shows_what_its_agent_spent_and_which_skills_it_had(
     tmp_path: Path, number: int
 ) -> None:
     write_skill(tmp_path, "tidy", "Put things away.")
@@ -666,7 +666,7 @@ def test_a_run_that_is_cut_short_tells_what_its_agent_spent_and_which_skills_it_
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_a_run_that_is_cut_short_without_a_session_still_tells_of_its_skills(
+def test_a_run_that_is_cut_short_without_a_session_still_names_its_skills(
     tmp_path: Path, number: int
 ) -> None:
     write_skill(tmp_path, "tidy", "Put things away.")
@@ -683,7 +683,7 @@ def test_a_run_that_is_cut_short_without_a_session_still_tells_of_its_skills(
         assert rows == [("tidy", "cron", None, "house")]
 
 
-def test_a_killed_run_of_our_own_agent_tells_of_its_skills_too(tmp_path: Path) -> None:
+def test_a_killed_run_of_our_own_agent_names_its_skills_too(tmp_path: Path) -> None:
     write_skill(tmp_path, "tidy", "Put things away.")
 
     def answer(request: dict[str, Any]) -> Reply:
@@ -757,7 +757,7 @@ def test_an_attempt_that_broke_off_is_in_the_cost_of_its_run_as_far_as_it_is_kno
         assert report(store, ["job"]).rows[0].unpriced_turns == 1
 
 
-def test_a_run_whose_time_is_over_tells_what_its_agent_spent_and_which_skills_it_had(
+def test_a_run_whose_time_is_over_shows_what_its_agent_spent_and_which_skills_it_had(
     tmp_path: Path,
 ) -> None:
     write_skill(tmp_path, "tidy", "Put things away.")
@@ -770,7 +770,7 @@ def test_a_run_whose_time_is_over_tells_what_its_agent_spent_and_which_skills_it
         assert not list((store.config.home / "runs").iterdir())
 
 
-def test_a_run_that_breaks_after_its_agent_began_still_tells_of_its_skills(tmp_path: Path) -> None:
+def test_a_run_that_breaks_after_its_agent_began_still_names_its_skills(tmp_path: Path) -> None:
     write_skill(tmp_path, "tidy", "Put things away.")
 
     def break_down(_: float) -> None:

@@ -25,7 +25,7 @@ def command(store: Store, home: Path, prompt: str, *words: str, **options: objec
     return run_command(store, prompt, command=words, **given)  # type: ignore[arg-type]
 
 
-def test_our_own_loop_works_on_a_prompt_and_its_session_is_told(tmp_path: Path) -> None:
+def test_our_own_loop_works_on_a_prompt_and_its_session_is_known(tmp_path: Path) -> None:
     def answer(request: dict[str, object]) -> Reply:
         if not has_results(request):
             return Reply(None, [call("terminal", command="echo clean")])
@@ -42,7 +42,7 @@ def test_our_own_loop_works_on_a_prompt_and_its_session_is_told(tmp_path: Path) 
         assert (name, calls) == (ran.session, 1)
 
 
-def test_a_failure_of_the_model_is_told_with_its_kind(tmp_path: Path) -> None:
+def test_a_failure_of_the_model_is_reported_with_its_kind(tmp_path: Path) -> None:
     with (
         build.open_home(tmp_path) as store,
         Server(lambda _: Reply(status=401, body=OUTAGE)) as server,
@@ -75,14 +75,14 @@ def test_a_model_that_stays_away_until_the_time_is_over_is_not_asked_again(tmp_p
         assert ran.session is not None
 
 
-def test_a_prompt_that_cannot_be_asked_is_told_and_not_raised(tmp_path: Path) -> None:
+def test_a_prompt_that_cannot_be_asked_is_reported_and_not_raised(tmp_path: Path) -> None:
     with build.open_home(tmp_path) as store:
         ran = run_chat(store, "Look.", RunSpec(model="moa:nobody", folder=tmp_path))
         assert "there is no preset 'nobody'" in (ran.ended_by or "")
         assert (ran.session, ran.failure) == (None, None)
 
 
-def test_a_program_with_a_recipe_tells_its_session_and_how_it_went(tmp_path: Path) -> None:
+def test_a_program_with_a_recipe_reports_its_session_and_outcome(tmp_path: Path) -> None:
     agent = str(write_agent(tmp_path))
     with build.open_home(tmp_path) as store:
         ran = command(store, tmp_path, "Look after the house.", agent, "-p")
@@ -181,7 +181,7 @@ def test_places_in_a_command_are_filled_in_and_no_shell_looks_at_them(tmp_path: 
 
 
 @pytest.mark.parametrize("words", [["/no/such/program"], ["{prompt}"]])
-def test_a_program_that_is_not_there_is_told_and_not_raised(
+def test_a_program_that_is_not_there_is_reported_and_not_raised(
     tmp_path: Path, words: list[str]
 ) -> None:
     with build.open_home(tmp_path) as store:
@@ -189,7 +189,7 @@ def test_a_program_that_is_not_there_is_told_and_not_raised(
         assert "cannot be run" in (ran.ended_by or "")
 
 
-def test_a_folder_that_is_not_there_is_told_and_not_raised(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_is_reported_and_not_raised(tmp_path: Path) -> None:
     with build.open_home(tmp_path) as store:
         ran = command(store, tmp_path, "Look.", "/bin/cat", folder=tmp_path / "gone")
         assert "there is no folder" in (ran.ended_by or "")

@@ -129,7 +129,7 @@ def test_the_run_is_in_the_history_before_its_work_begins(store: Store, home: Pa
     schedule=st.sampled_from(["every 7m", "every 3h", "*/20 * * * *", "daily 07:00", "hourly"]),
     steps=st.lists(st.integers(1, 30 * HOUR), min_size=1, max_size=25),
 )
-def test_however_the_clock_jumps_each_slot_is_run_once_or_told_as_missed(
+def test_however_the_clock_jumps_each_slot_is_run_once_or_recorded_as_missed(
     tmp_path_factory: pytest.TempPathFactory, schedule: str, steps: list[int]
 ) -> None:
     due_at = read_schedule(schedule, timezone="UTC", made_at=NOON)
@@ -469,7 +469,7 @@ def test_a_rebuild_leaves_jobs_and_their_runs_as_they_were(store: Store) -> None
 # --- stopping, and how many at a time
 
 
-def test_told_to_stop_it_ends_with_the_last_run(store: Store, home: Path) -> None:
+def test_asked_to_stop_it_ends_with_the_last_run(store: Store, home: Path) -> None:
     jobs.add_due(store, 2)
     scheduler = jobs.start_scheduler(home, "linger", max_parallel=1)
     build.wait_for(lambda: jobs.read_ran(home))
@@ -482,7 +482,7 @@ def test_told_to_stop_it_ends_with_the_last_run(store: Store, home: Path) -> Non
     assert not find_alive(home)
 
 
-def test_told_twice_it_ends_the_runs_which_say_so(store: Store, home: Path) -> None:
+def test_asked_twice_it_ends_the_runs_which_say_so(store: Store, home: Path) -> None:
     jobs.add_due(store, 1)
     scheduler = jobs.start_scheduler(home, "linger")
     build.wait_for(lambda: jobs.read_ran(home))

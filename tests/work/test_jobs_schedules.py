@@ -223,7 +223,7 @@ def test_every_so_often_is_counted_from_when_the_job_was_made(
         ("2027-01-31T18:00Z", "once, at Sun 2027-01-31 19:00 CET", ["Sun 2027-01-31 19:00 CET"]),
     ],
 )
-def test_a_schedule_is_told_back_in_words_with_its_times(
+def test_a_schedule_is_described_in_words_with_its_times(
     text: str, words: str | None, times: list[str]
 ) -> None:
     now = 1794712320000

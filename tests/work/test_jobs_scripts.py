@@ -45,7 +45,7 @@ def wait_until_dead(process: int) -> bool:
     return False
 
 
-def test_a_script_tells_what_it_printed(tmp_path: Path) -> None:
+def test_a_script_returns_what_it_printed(tmp_path: Path) -> None:
     write_script(tmp_path, "look.sh", "echo found $((1 + 2)); echo beware >&2; pwd")
     done = run(tmp_path, "look.sh")
     assert done == ScriptResult(
@@ -278,7 +278,7 @@ def test_a_child_without_any_mark_ends_with_the_last_program_of_a_process_that_o
     assert ended.stdout == b"dead\n", ended
 
 
-def test_what_a_program_is_told_reaches_it_however_long(tmp_path: Path) -> None:
+def test_the_prompt_of_a_program_reaches_it_however_long(tmp_path: Path) -> None:
     told = "ä" * 300_000
     command = [sys.executable, "-c", "import sys; print(len(sys.stdin.buffer.read()))"]
     ended = run_process(command, folder=tmp_path, seconds=30, standard_input=told)

@@ -208,7 +208,7 @@ def test_a_run_over_its_budget_says_so_and_is_not_repeated(tmp_path: Path) -> No
         assert run.cost_usd == pytest.approx(0.00595)
 
 
-def test_a_budget_that_nothing_can_hold_is_told_when_the_job_is_added(tmp_path: Path) -> None:
+def test_a_budget_that_nothing_can_hold_is_reported_when_the_job_is_added(tmp_path: Path) -> None:
     given = ["--schedule", "hourly", "--prompt", "P", "--command", "codex exec"]
     limits = ["--budget-usd", "1.5"]
 

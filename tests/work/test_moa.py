@@ -154,7 +154,7 @@ def test_a_slow_adviser_does_not_hold_the_turn_beyond_its_limit() -> None:
     assert [one["failure"] for one in told.moa["references"]] == [None, "timeout"]
 
 
-def test_a_failing_acting_model_is_told_traced_and_recorded(tmp_path: Path) -> None:
+def test_a_failing_acting_model_is_reported_traced_and_recorded(tmp_path: Path) -> None:
     def failing(body: dict[str, Any]) -> Reply:
         return script(body) if body["model"] != "actor" else Reply(status=401, body=b"{}")
 
@@ -379,7 +379,7 @@ def test_no_two_ids_share_a_trace_file_and_none_leaves_the_folder(tmp_path: Path
     assert sum(len(read_trace_file(path).turns) for path in paths) == len(names)
 
 
-def test_presets_that_are_not_there_or_do_not_fit_are_told(tmp_path: Path) -> None:
+def test_presets_that_are_not_there_or_do_not_fit_are_reported(tmp_path: Path) -> None:
     with build.open_home(tmp_path) as store:
         with pytest.raises(RelightError, match="no preset 'gone'"):
             relight.MoA("gone", store=store)

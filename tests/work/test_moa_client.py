@@ -35,7 +35,7 @@ def said(store: Store, name: str = "s") -> list[tuple[str, Any]]:
     return [(one["role"], one.get("content")) for one in talk.messages]
 
 
-def test_a_missing_key_is_told_before_anyone_is_asked(tmp_path: Path) -> None:
+def test_a_missing_key_is_reported_before_anyone_is_asked(tmp_path: Path) -> None:
     with Server(script) as server, build.open_home(tmp_path) as store:
         keyless = {"model": "actor", "base_url": server.base_url, "key_variable": "NO_SUCH_KEY"}
         for changes in ({"aggregator": keyless}, {"references": [keyless]}):
@@ -155,7 +155,7 @@ def test_every_conversation_of_a_client_is_on_record(tmp_path: Path) -> None:
     assert users == ["one", "two", "more of one", "more of two"]
 
 
-def test_a_shortened_conversation_is_not_told_again(tmp_path: Path) -> None:
+def test_a_shortened_conversation_is_not_recorded_again(tmp_path: Path) -> None:
     def acting(body: dict[str, Any]) -> Reply:
         is_asked = "tools" in body and not was_answered(body)
         return Reply("k", [call("terminal", command="ls")] if is_asked else ())
@@ -205,7 +205,7 @@ def test_an_answers_message_may_be_put_back_as_it_is() -> None:
     assert [{k: v for k, v in one.items() if v is not None} for one in sent] == [plain] * 4
 
 
-def test_usage_is_told_in_a_chunk_only_where_it_was_asked_for() -> None:
+def test_usage_is_reported_in_a_chunk_only_where_it_was_asked_for() -> None:
     with Server(script) as server:
         create = relight.MoA(preset(server.base_url)).chat.completions.create
         without = list(create(messages=HELLO, stream=True))

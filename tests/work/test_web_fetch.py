@@ -267,7 +267,7 @@ def test_a_proxy_gets_a_name_whose_addresses_are_public(
     assert (told["text"], told["url"]) == ("by proxy", url)
 
 
-def test_a_name_that_is_not_found_is_told(tmp_path: Path) -> None:
+def test_a_name_that_is_not_found_is_reported(tmp_path: Path) -> None:
     place = open_place(tmp_path, allows_private=False)
     assert "is not found" in fetch("http://nobody.invalid/", place)["error"]
 
