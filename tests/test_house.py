@@ -83,6 +83,68 @@ def test_no_class_name_is_defined_twice() -> None:
     assert {name: places for name, places in defined.items() if len(places) > 1} == {}
 
 
+# names of functions that repeat for the same noun in another room, or for the same role in a table
+SAME_NOUN = """
+    acknowledge_alarm begin_run check_schema count_sessions decode_line draw_days examine
+    export_template find_interpreter find_jobs find_prompt find_skills find_task find_trouble
+    find_written finish_run forget join join_parts label_session leave list_alarms list_experiments
+    list_jobs list_lessons list_members list_provisions list_sessions list_templates list_traces
+    make_cookie make_environment make_figures match_listing migrate pause_job prune read_cost
+    read_document read_failures read_figures read_job read_limits read_number read_part read_secret
+    read_session read_status read_template read_template_stats read_text read_trace read_usage
+    read_words record_call remove_parts restore_template resume_job retire_template search
+    write_match
+"""
+SAME_ROLE = """
+    add answer_event clear command compare connect delete export main postpone read_table record
+    refresh remove report restore run settle show stats
+"""
+
+
+def test_a_function_name_repeats_only_for_the_same_noun_or_role() -> None:
+    defined = defaultdict(set)
+    for name, text in MODULES.items():
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                defined[node.name].add(name)
+    repeated = {name for name, places in defined.items() if len(places) > 1 and name[0] != "_"}
+    assert repeated == {*SAME_NOUN.split(), *SAME_ROLE.split()}
+
+
+def test_no_module_imports_upwards_even_inside_a_function_or_outside_of_packages() -> None:
+    """The contract of import-linter does not see files of folders that are no packages."""
+    project = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    (contract,) = project["tool"]["importlinter"]["contracts"]
+    height = {
+        name: number
+        for number, row in enumerate(reversed(contract["layers"]))
+        for name in re.split(r" [|:] ", row)
+    }
+    upwards = []
+    for name, text in MODULES.items():
+        room = name.split("/")[0].removesuffix(".py")
+        for node in ast.walk(ast.parse(text)):
+            found = []
+            if isinstance(node, ast.Import):
+                found = [one.name for one in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                found = [f"{node.module}.{one.name}" for one in node.names]
+            for parts in (one.split(".") for one in found):
+                is_ours = parts[0] == "relight" and parts[1] in height and room in height
+                if is_ours and height[parts[1]] > height[room]:
+                    upwards.append((name, parts))
+    assert upwards == []
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_docstring_begins_with_what_the_caller_gets(name: str) -> None:
+    """A noun phrase, "Return …", "True if …": a relative clause needs a second reading."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = [node for node in ast.walk(ast.parse(MODULES[name])) if isinstance(node, documented)]
+    begins = re.compile(r"(What|How|Whether|Where|Who|Whoever|Why) ")
+    assert [text for one in nodes if begins.match(text := ast.get_docstring(one) or "")] == []
+
+
 @pytest.mark.parametrize("name", [name for name in MODULES if not name.startswith("store/")])
 def test_sql_stands_only_in_the_store(name: str) -> None:
     tree = ast.parse(MODULES[name])

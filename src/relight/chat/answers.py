@@ -226,7 +226,7 @@ DELTA_FIELDS = frozenset(StreamDelta.__struct_fields__)
 
 
 def read_chunk(given: Mapping[str, Any]) -> ChatChunk:
-    """Return a chunk of any shape; what is none of a chunk's parts is left out."""
+    """Return a chunk of any shape; only the parts of a chunk are kept."""
     choices = given.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
     made = []

@@ -51,7 +51,7 @@ class WireRequest(Struct, frozen=True):
 
 
 class _Body(Struct):
-    """The fields of all four formats; a request has those of its own."""
+    """The fields of all four formats; a request has those of its format."""
 
     model: str | None = None
     messages: list[Raw] | None = None

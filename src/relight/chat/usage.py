@@ -76,7 +76,7 @@ def read_usage(given: object) -> FoundUsage:
         counts[name] = max(known) if len(known) == len(numbers) else None
         if counts[name] is None:
             problems.append(f"{name}_tokens cannot be {describe(values[0])}")
-    # a figure that is there but wrong is unknown; one that is absent is none
+    # a wrong figure is unknown; an absent one of the cache is 0
     for name in ("cache_read", "cache_write"):
         counts.setdefault(name, 0 if counts.get("input") is not None else None)
     usage = Usage(**counts)

@@ -30,7 +30,7 @@ from relight.times import write_time
 
 
 class TeamStatus(Struct, frozen=True, kw_only=True):
-    """Whether and where this machine pushes, and how the last push went."""
+    """The server that this machine pushes to, if any, and the result of the last push."""
 
     joined: bool
     url: str | None = None

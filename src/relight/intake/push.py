@@ -77,7 +77,7 @@ Progress = Callable[[int, int], None]
 
 
 class PushReport(Struct, kw_only=True):
-    """What a push did: parts of the tape, the bytes sent for them, and what is still pending.
+    """The result of a push: parts of the tape, the bytes sent for them, and what is still pending.
 
     `refused` are parts of sessions that were forgotten on the server, `left_out` those of projects
     that are not shared. `notes` say what was not as expected.
@@ -203,7 +203,7 @@ class Pusher:
         self.report.notes.append(f"{error.message}: everything is sent again")
 
     def _join_as_copy(self) -> None:
-        """Push as a machine of its own: this home is a copy, and its twin has pushed meanwhile.
+        """Push as a new machine: this home is a copy, and its twin has pushed meanwhile.
 
         What the twin had acknowledged when it was copied is there, so only the rest is sent. The
         server knows the parts that both still had to send.

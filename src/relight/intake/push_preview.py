@@ -1,4 +1,4 @@
-"""What a push would send, made as a push makes it, and not sent."""
+"""A preview of a push: what it would send, made as a push makes it, and not sent."""
 
 from msgspec import Struct
 
@@ -12,7 +12,7 @@ from relight.store.team_facts import read_due_runs, read_due_uses
 
 
 class DryRow(Struct, kw_only=True):
-    """What would be sent of one project and source."""
+    """The parts of one project and source that would be sent."""
 
     project: str | None
     source: str

@@ -58,7 +58,7 @@ class RefusedRequestError(RelightError):
 
 
 class ReceivedCounts(Struct):
-    """What a receiver has done since it started."""
+    """The counts of a receiver since it started."""
 
     requests: int = 0
     records: int = 0
@@ -138,7 +138,7 @@ def _describe(request: OtlpRequest, found: SortedRecords) -> str:
 
 
 def unpack(body: bytes, encoding: str) -> bytes:
-    """Return a body without its compression; raise if it is none or too large."""
+    """Return a decompressed body; raise if it cannot be decompressed or is too large."""
     if encoding in ("", "identity"):
         return body
     if encoding not in ("gzip", "deflate"):

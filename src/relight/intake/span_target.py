@@ -50,7 +50,7 @@ Encoded = tuple[bytes, bytes]
 
 
 class SpanSummary(Struct, kw_only=True):
-    """What was sent; of a dry run, what would be."""
+    """The counts of what was sent; of a dry run, of what would be."""
 
     format: Literal["otlp"] = "otlp"
     target: str
@@ -270,7 +270,7 @@ def _list_secrets(headers: Mapping[str, str]) -> list[str]:
 
 
 def check_target(target: str) -> str:
-    """Return the whole address that spans are sent to; raise if it is none.
+    """Return the whole address that spans are sent to; raise if the target is not an address.
 
     >>> check_target("http://127.0.0.1:6006/")
     'http://127.0.0.1:6006/v1/traces'

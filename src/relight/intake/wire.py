@@ -1,4 +1,4 @@
-"""What machines send one another: parts of the tape, or their rows without any words.
+"""The data that machines send one another: parts of the tape, or their rows without any words.
 
 Messages are Structs in MessagePack by name. A field that a reader does not know is ignored, and one
 that is missing has its default, so a version is raised only for a change that needs more.
@@ -90,7 +90,7 @@ class SentUse(Struct, frozen=True, kw_only=True):
 
 
 class Push(Struct, frozen=True, kw_only=True):
-    """What a machine sends at once. `forgotten` are the ids of sessions on the server.
+    """One message of a machine. `forgotten` are the ids of sessions on the server.
 
     `mark` is this push's own, `before` that of the last push that was acknowledged: a copy of the
     machine's home does not know what its twin has pushed since.
@@ -250,7 +250,7 @@ def write_figures(sealed: Sealed) -> bytes:
 
 
 def read_figures(records: bytes) -> Sealed:
-    """Return the rows of a part that has no words; raise if they are none."""
+    """Return the rows of a part that has no words; raise if they are not rows."""
     return msgspec.msgpack.decode(decompress_most(records), type=Sealed)
 
 

@@ -352,7 +352,7 @@ def limit_cpu(seconds: float) -> None:
 
 
 def read_frame(stream: IO[bytes]) -> bytes | None:
-    """Return the next message; None at the end, also if it comes in the midst of a message."""
+    """Return the next message; None at the end, also if it comes within a message."""
     head = stream.read(8)
     size = int.from_bytes(head, "big")
     message = stream.read(size) if len(head) == 8 else b""

@@ -1,4 +1,4 @@
-"""What worked soon after a failed call, and what was different then."""
+"""Calls that worked soon after a failed one, and what was different then."""
 
 from collections.abc import Sequence
 from pathlib import PurePosixPath
@@ -127,7 +127,7 @@ def _find_cure(
     form: Form | None,
     between: Sequence[ReadCall],
 ) -> str | None:
-    """What was different when it worked, in words; None if nothing is, or only its own files."""
+    """Return the difference when it worked, in words; None without one, or if only files differ."""
     if form is None or failed.form is None or failed.line is None or later.line is None:
         return _find_tool_cure(failed, later, between)
     if form.program != failed.form.program and not form.is_own:

@@ -1,4 +1,4 @@
-"""What changed when a series of runs did: model, skill, agent, prompt, template, failing tools."""
+"""Causes of a change in a series of runs: model, skill, agent, prompt, template, failing tools."""
 
 from collections import Counter
 from collections.abc import Hashable, Sequence

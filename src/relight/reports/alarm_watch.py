@@ -30,7 +30,7 @@ from relight.store.queries.run_series import SeriesRun, read_job_series, read_mo
 
 # the newest runs of a series that are looked at
 MOST_RUNS = 2000
-# a series is frequent, and its weekends are a kind of their own, from here on
+# a series is frequent, and its weekends are a separate kind, from here on
 FREQUENT_RUNS_A_DAY, FREQUENT_DAYS = 4, 14
 FEWEST_RUNS_A_YEAR = 50.0
 _DAY_MS = 86_400_000

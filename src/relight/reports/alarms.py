@@ -113,7 +113,7 @@ def _add_others(one: Alarm) -> Alarm:
 
 
 def read_id(text: str) -> int:
-    """Return the id of an alarm that somebody wrote; raise if it is none."""
+    """Return the id of an alarm as typed; raise if it is not a number."""
     if not text.isdecimal() or len(text) > 9:
         raise _refuse(text)
     return int(text)

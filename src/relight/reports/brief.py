@@ -47,7 +47,7 @@ class BriefCause(Struct, frozen=True, kw_only=True):
 
 
 class Brief(Struct, frozen=True, kw_only=True):
-    """What happened between two moments; `sessions` are those that belong to no run."""
+    """The runs and sessions between two moments; `sessions` are those that belong to no run."""
 
     since: str | None
     until: str | None

@@ -39,7 +39,7 @@ STANDARD_OUTPUT = "-"
 
 
 class ExportSummary(Struct, kw_only=True):
-    """What was exported; `cut_sessions` have shortened texts, `silent_sessions` none any more."""
+    """The counts of an export; `cut_sessions` have shortened texts, `silent_sessions` have none."""
 
     format: Format
     files: list[str]

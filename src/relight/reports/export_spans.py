@@ -293,7 +293,7 @@ def _write_parts(message: ExportedMessage) -> Iterator[dict[str, Any]]:
 
 
 def _read_arguments(text: str | None) -> Any:
-    """The arguments as an object; as text if they are none."""
+    """The arguments as an object; as text if they are not an object."""
     try:
         found = msgspec.json.decode(text or "{}")
     except (msgspec.DecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""What a cheaper model would save in each job and skill, and what it takes to know that it will do.
+"""Savings by a cheaper model in each job and skill, and the runs it takes to know that it will do.
 
 Models that were tried are compared on the same work, as `compare` does. Untried ones are known by
 their price only: the tokens of the model in use at the other's price.

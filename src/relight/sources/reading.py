@@ -156,7 +156,7 @@ class Reader(ABC):
 
 
 class ReaderState(Struct):
-    """What a reader keeps from one stretch to the next: the session, and calls without results."""
+    """A reader's state from one stretch to the next: the session, and calls without results."""
 
     session: str | None = None
     open_calls: list[ToolCall] = []

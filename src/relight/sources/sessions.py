@@ -1,4 +1,4 @@
-"""What one record shows of its session: what was done or said, and when."""
+"""The facts about a session in one record: what was done or said, and when."""
 
 from typing import ClassVar, Literal, TypeVar
 
@@ -36,7 +36,7 @@ def see(
 
 
 class SessionState(ReaderState):
-    """What the records of a file with one session say about it."""
+    """The facts about the one session of a file."""
 
     parent: str | None = None
     model: str | None = None

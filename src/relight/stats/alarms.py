@@ -130,8 +130,8 @@ def find_more_failures(
 ) -> SeriesChange | None:
     """Return the first change to more failures; `limits` has the limit after each run.
 
-    `kinds` are kinds of runs with rates of their own, as weekends. Streams, as the jobs of a model,
-    are kinds with an order of their own as well. No run before `begin` can show a change.
+    `kinds` are kinds of runs with separate rates, as weekends. Streams, as the jobs of a model,
+    are kinds with a separate order as well. No run before `begin` can show a change.
     """
     kinds = kinds or [None] * len(failed)
     follows = _follow(failed, kinds if are_streams else [None] * len(failed))

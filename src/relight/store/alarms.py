@@ -45,7 +45,7 @@ class AlarmRow(Struct, frozen=True):
 
 
 class SeenRuns(Struct, frozen=True):
-    """What was looked at: the ended runs of each job, and the models of those that are watched.
+    """The runs that were looked at: the ended ones of each job, and the models of those watched.
 
     `watched` has the runs with a known outcome by job and model.
     """

@@ -33,7 +33,7 @@ OWN_NAME = re.compile(r"\d{4}-\d\d\.[a-z]+\.[0-9a-f]{16}\.parquet")
 
 
 class HistorySummary(Struct, frozen=True, kw_only=True):
-    """What an export wrote, and what was there already."""
+    """The months that an export wrote, and those that were there already."""
 
     folder: str
     written: list[str]

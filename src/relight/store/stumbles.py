@@ -1,4 +1,4 @@
-"""What sessions stumbled over, as it was read from their tapes."""
+"""The stumbles of sessions, as they were read from their tapes."""
 
 from collections.abc import Sequence
 

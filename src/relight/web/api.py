@@ -186,7 +186,7 @@ def read_cache(store: Store, asked: given.CacheParameters, _: Path) -> CacheRepo
 
 
 def list_lessons(store: Store, asked: given.LessonParameters, _: Path) -> lessons.LessonList:
-    """What sessions of projects stumble over again and again, and what worked."""
+    """Lessons: stumbles that recur in the sessions of a project, and what worked."""
     return lessons.list_lessons(store, Filter(project=asked.project or None))
 
 
@@ -302,7 +302,7 @@ def list_budgets(store: Store, asked: given.NoParameters, _: Path) -> BudgetList
 
 
 def list_savings(store: Store, asked: given.SavingParameters, _: Path) -> SavingsReport:
-    """What cheaper models would save in jobs and skills, and what it takes to know."""
+    """Savings by cheaper models in jobs and skills, and the runs it takes to know."""
     models = [name.strip() for name in (asked.models or "").split(",") if name.strip()]
     return read_savings(store, models=models, margin=asked.margin)
 

@@ -50,7 +50,7 @@ FAILED_SECONDS = 5.0
 
 
 class Health(Struct, frozen=True):
-    """Whether the server works, and how far it is behind what was pushed."""
+    """The health of the server, and how far it is behind what was pushed."""
 
     status: str
     # parts of the tape that wait to be derived, and the seconds that the first has waited
@@ -95,7 +95,7 @@ class TeamDoor:
 
 
 class Team:
-    """What a server of a team has besides its dashboard: the addresses, and the deriver."""
+    """The parts of a team's server besides its dashboard: the addresses, and the deriver."""
 
     def __init__(self, site: Site, *, is_deriving: bool = True) -> None:
         home = site.config.home

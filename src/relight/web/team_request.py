@@ -12,7 +12,7 @@ from relight.web.request import RequestError
 
 
 class TeamRequest(Struct, frozen=True):
-    """Who sends a request, and what its headers say of the machine."""
+    """The sender of a request, and the facts about the machine in its headers."""
 
     member: Member
     # the machine's own store id, that of the store it joined, and the marks of its last pushes

@@ -36,7 +36,7 @@ class ProtocolError(RelightError):
 
 
 class Toolbox(Struct, frozen=True):
-    """What a server offers: tools as the protocol describes them, and what calls one of them.
+    """The offer of a server: tools as the protocol describes them, and the function that calls one.
 
     `call` returns the text of a result, or raises a `RelightError`, which the model gets to read.
     """

@@ -165,7 +165,7 @@ class ToolSessionPart(ToolSession, frozen=True, kw_only=True):
 
 
 class ToolFailures(Struct, frozen=True, kw_only=True):
-    """What failed: sums, causes, the newest sessions and runs, failed calls and spirals."""
+    """Failures: sums, causes, the newest sessions and runs, failed calls and spirals."""
 
     failed: "FailedTotals"
     causes: "list[FailureCause]"
@@ -194,7 +194,7 @@ class ToolCost(Struct, frozen=True, kw_only=True):
 
 
 class ToolCostReport(Struct, frozen=True, kw_only=True):
-    """What agents cost, by a key; the rows that cost most, and the rest of them as `other`."""
+    """The cost of agents by a key: the rows that cost most, and the rest of them as `other`."""
 
     by: str
     since: str | None

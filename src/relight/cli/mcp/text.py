@@ -1,4 +1,4 @@
-"""What an agent reads of the record: redacted, bounded in length, and marked as data."""
+"""The record as an agent reads it: redacted, bounded in length, and marked as data."""
 
 from collections.abc import Callable
 from functools import partial

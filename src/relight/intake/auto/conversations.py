@@ -68,7 +68,7 @@ class Conversations:
         return Continuation(named or session, [part for parts in new for part in parts], state)
 
     def _repeat(self, request: WireRequest) -> list[list[Print]]:
-        """What is compared of the items that the last request begins with too.
+        """Return the compared parts of the items that the last request begins with too.
 
         To compare bytes takes a tenth of the time that it takes to hash them.
         """
@@ -94,7 +94,7 @@ class Conversations:
         return None, None
 
     def _look(self, name: WireFormat, item: Raw) -> tuple[list[Print], list[WirePart] | None]:
-        """What is compared of an item, and its parts if it was read for the first time."""
+        """Return the compared part of an item, and its parts if it was read for the first time."""
         key = (name, hash(bytes(item)))
         if (known := self._prints.get(key)) is not None:
             return known, None

@@ -32,7 +32,7 @@ class LibraryFinder:
             spec: ModuleSpec | None = find(name, path, target)
             if spec is not None:
                 loader: Any = spec.loader
-                with suppress(AttributeError):  # a loader without attributes of its own
+                with suppress(AttributeError):  # a loader that takes no attributes
                     loader.exec_module = partial(_load, loader, loader.exec_module)
                 return spec
         return None

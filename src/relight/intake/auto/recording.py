@@ -51,7 +51,7 @@ class UnansweredCall(Struct, frozen=True):
 
 
 class KnownSession(Struct):
-    """What later requests of a session need: calls without a result, and its system prompt."""
+    """The state of a session for later requests: calls without a result, and the system prompt."""
 
     calls: list[UnansweredCall] = field(default_factory=list)
     system: str = ""

@@ -1,4 +1,4 @@
-"""What a program says about its sessions: a block whose model calls belong together."""
+"""The sessions that a program names itself: a block whose model calls belong together."""
 
 import os
 import sys

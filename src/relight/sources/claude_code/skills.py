@@ -111,7 +111,7 @@ class SkillWatch:
         if self.state.typed is not None:
             yield from self._settle(session, text)
         if loading := self.state.loading.get(cause or ""):
-            yield _enter(loading, version=read_version(text, loading.has_arguments))
+            yield _enter(loading, version=find_version(text, loading.has_arguments))
         elif is_typed and uuid and text.startswith("<command-"):
             found = NAME.search(text)
             if found and found[1] not in BUILT_IN:
@@ -147,7 +147,7 @@ def _enter(loading: LoadingSkill, *, version: str | None = None) -> SkillEntry:
     )
 
 
-def read_version(text: str, has_arguments: bool) -> str | None:
+def find_version(text: str, has_arguments: bool) -> str | None:
     """The version of a skill's text, without its folder and its arguments.
 
     With arguments inside the text, each use has another text: the version is unknown.

@@ -120,7 +120,7 @@ def _digest(data: bytes) -> bytes:
 
 
 def _decode_data(text: Any) -> Any:
-    """A row's JSON; what is none stays as it is, and makes the message an unreadable record."""
+    """A row's JSON; other text stays as it is, and makes the message an unreadable record."""
     try:
         return msgspec.json.decode(text)
     except BAD_LINE:

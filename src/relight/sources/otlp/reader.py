@@ -281,7 +281,7 @@ def _make_turn(call: ReceivedCall) -> Turn:
 
 
 def _find_status(call: ReceivedCall, is_bound: bool) -> UsageStatus:
-    """How sure the tokens are; another Relight that exported them knows it better."""
+    """Return the status of the tokens; another Relight that exported them knows it better."""
     match find_text(call.attributes, "usage_status"):
         case "final":
             return "final"

@@ -29,7 +29,7 @@ class RunFact(Struct, frozen=True):
     value: str | None
 
 
-# the newest are chosen first: the cost of each is a query of its own
+# the newest are chosen first: the cost of each is a separate query
 _SERIES = f"""
     select job, model, at, {RESULT}, session_id from (
         select * from ({RUNS}) as every_run

@@ -310,7 +310,7 @@ def count_by_source(store: Store) -> dict[str, int]:
     """Return the number of sessions of each source as reports count them, the largest first.
 
     A sub-agent is part of its parent's session. A session that others only name, such as the parent
-    of a fork whose file is gone, is none.
+    of a fork whose file is gone, does not count.
     """
     rows = store.query(
         "select source, count(*) as sessions from listing"

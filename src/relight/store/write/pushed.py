@@ -41,7 +41,7 @@ class DueRow(Struct, frozen=True):
 
 
 class DeriveBacklog(Struct, frozen=True):
-    """How far the index is behind: parts that wait, since when, and those that cannot be read."""
+    """The backlog of the index: parts that wait, since when, and those that cannot be read."""
 
     parts: int
     since: int | None

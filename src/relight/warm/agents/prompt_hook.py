@@ -28,7 +28,7 @@ CHECKED_BYTES = 262_144
 
 
 class HookAgent(Struct, frozen=True):
-    """How an agent's transcript shows that a session has answers, or is a fork.
+    """The signs in an agent's transcript that a session has answers, or is a fork.
 
     `most_bytes` of context are added to a prompt; an agent moves more than that into a file.
     """

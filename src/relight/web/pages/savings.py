@@ -1,4 +1,4 @@
-"""What cheaper models would save in jobs and skills, and what it takes to know."""
+"""Savings by cheaper models in jobs and skills, and the runs it takes to know."""
 
 from relight.reports.savings import describe_need, read_savings
 from relight.web.page import Context, View

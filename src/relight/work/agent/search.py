@@ -15,7 +15,7 @@ LINE_CHARS = 500
 SKIPPED = {".git", "node_modules", "__pycache__", ".venv", ".tox", ".mypy_cache"}
 
 
-def search_files(
+def find_matches(
     root: Path, pattern: "re.Pattern[str]", *, start: Path, glob: str, kind: str
 ) -> Iterator[dict[str, object]]:
     """Yield the matches below `start`, named relative to the root; links are not followed."""
@@ -62,7 +62,7 @@ def main(words: list[str]) -> int:
         return 2
     matches: list[dict[str, object]] = []
     truncated = False
-    for match in search_files(Path(root), compiled, start=Path(start), glob=glob, kind=kind):
+    for match in find_matches(Path(root), compiled, start=Path(start), glob=glob, kind=kind):
         if len(matches) >= max(int(limit), 1):
             truncated = True
             break

@@ -84,7 +84,7 @@ def sum_tokens(usage: Usage | None) -> int | None:
     return sum(known) if known else None
 
 
-def find_refusal(plan: ExperimentPlan, spent: ExperimentSpending, *, runs: int) -> str | None:
+def find_exceeded(plan: ExperimentPlan, spent: ExperimentSpending, *, runs: int) -> str | None:
     """Return why so many more runs must not begin, or None; each may cost as much as any so far."""
     if plan.budget_usd is not None:
         if spent.unpriced:

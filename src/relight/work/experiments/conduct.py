@@ -23,7 +23,7 @@ from relight.warm.curation import compare_tasks
 from relight.warm.injection import BUDGET, count_tokens, fit_seed, render_template
 from relight.warm.library import Template, find_template
 from relight.work.experiments import register
-from relight.work.experiments.budget import find_refusal, sum_spending
+from relight.work.experiments.budget import find_exceeded, sum_spending
 from relight.work.experiments.plan import WARM, ExperimentPlan, TrialTask
 from relight.work.experiments.register import Experiment
 from relight.work.experiments.trial import Trial, TrialResult, TrialStart, execute_trial
@@ -114,7 +114,7 @@ def _run_rest(
             if register.read_stop(store, experiment.id):
                 return "stopped", "a person stopped it"
             spent = sum_spending(store, experiments.read_trial_runs(store, experiment.id))
-            if limit := find_refusal(experiment.plan, spent, runs=len(left) - number):
+            if limit := find_exceeded(experiment.plan, spent, runs=len(left) - number):
                 return "stopped", limit
             key = RunKey(experiment.id, pair.task.id, pair.round, arm)
             if isinstance(start, str):

@@ -42,7 +42,7 @@ class BegunSlot(Struct, frozen=True):
 
 
 class ClaimRequest(Struct, frozen=True):
-    """Who claims runs, and how many at most."""
+    """A request for runs: the holder, and the most that it takes."""
 
     holder: HolderName
     limit: Annotated[int, Meta(ge=0, le=64)] = 1
@@ -55,7 +55,7 @@ class ClaimedRuns(Struct, frozen=True):
 
 
 class HeldRequest(Struct, frozen=True):
-    """Who holds the run of a request."""
+    """The holder of the run that a request is about."""
 
     holder: HolderName
 
@@ -74,13 +74,13 @@ class FinishRequest(Struct, frozen=True):
 
 
 class WrittenResponse(Struct, frozen=True):
-    """Whether a result was written, or a lease extended."""
+    """The answer to a write: true if a result was written, or a lease extended."""
 
     is_written: bool
 
 
 class RunBoard(Protocol):
-    """Where a scheduler claims, begins, keeps and finishes runs."""
+    """The board on which a scheduler claims, begins, keeps and finishes runs."""
 
     def claim(self, holder: str, *, limit: int) -> list[int]: ...
 
