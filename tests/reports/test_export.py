@@ -249,7 +249,7 @@ def test_a_file_is_replaced_only_by_a_whole_one_and_if_wanted(
     path.write_text("mine")
     with pytest.raises(RelightError, match="already exists"):
         export_sessions(store, path)
-    monkeypatch.setattr("relight.reports.export_files.make_line", raise_full)
+    monkeypatch.setattr("relight.reports.export_files.write_session_line", raise_full)
     with pytest.raises(OSError, match="disk"):
         export_sessions(store, path, force=True)
     assert path.read_text() == "mine"
@@ -273,7 +273,7 @@ def test_a_file_that_was_made_meanwhile_stays(
         path.write_text("another's")
         return write_session_line(given, session_id)
 
-    monkeypatch.setattr("relight.reports.export_files.make_line", make_it)
+    monkeypatch.setattr("relight.reports.export_files.write_session_line", make_it)
     with pytest.raises(RelightError, match="meanwhile"):
         export_sessions(store, path)
     assert path.read_text() == "another's"
