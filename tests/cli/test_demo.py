@@ -20,8 +20,8 @@ from relight.cli.demo import PLANTED_SECRET, write_demo
 from relight.cli.demo.own_records import record_facts, write_settings
 from relight.intake.importing import Imported
 from relight.reports.comparison.models import compare_models
-from relight.reports.failures import read_spirals
 from relight.reports.runs import read_jobs
+from relight.reports.spirals import read_spirals
 from relight.store import Store, open_store
 from relight.store.queries.filters import Filter
 from relight.store.queries.runs import read_runs

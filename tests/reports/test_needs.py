@@ -11,11 +11,11 @@ from build_dashboard import HOSTILE
 from relight.intake.recorder import record
 from relight.model import OutcomeName
 from relight.reports.budgets import set_limit
-from relight.reports.failures import read_spirals
 from relight.reports.labels import label_session
 from relight.reports.needs import Need, describe_needs, find_failing_jobs, find_needs
 from relight.reports.runs import JobReport, read_jobs
 from relight.reports.sessions import find_session
+from relight.reports.spirals import read_spirals
 from relight.store import Store
 from relight.store.queries.filters import Filter
 from relight.warm.library import retire_template

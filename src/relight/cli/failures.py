@@ -19,7 +19,8 @@ from relight.errors import as_typed
 
 if TYPE_CHECKING:
     from relight.reports.failed_work import FailedWork
-    from relight.reports.failures import FailureReport, SessionSpiral
+    from relight.reports.failures import FailureReport
+    from relight.reports.spirals import SessionSpiral
 
 TEXT_ROWS = 20
 NEWEST_ROWS = 10

@@ -18,7 +18,7 @@ from relight.store.queries.listing import count_unlabelled
 from relight.text import count, dollars, plural
 
 if TYPE_CHECKING:
-    from relight.reports.failures import NamedSpiral
+    from relight.reports.spirals import NamedSpiral
 
 NeedKind = Literal[
     "budget", "alarm", "canary", "job", "spiral", "outcome", "price", "file", "candidate"

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from relight.errors import MissingError
-from relight.reports.failures import SessionSpiral, session_spirals
+from relight.reports.spirals import SessionSpiral, session_spirals
 from relight.reports.totals import ReportFigures, make_figures
 from relight.sources.resume import resume_line
 from relight.store import Store

@@ -16,8 +16,8 @@ from relight.errors import MissingError, RelightError
 from relight.model import TOKENS, TokenCounts
 from relight.reports.call_subjects import find_child, find_subject
 from relight.reports.conversation import Conversation, Item, StepKind, arrange
-from relight.reports.failures import number_spirals
 from relight.reports.sessions import SessionReport, read_session
+from relight.reports.spirals import number_spirals
 from relight.reports.transcript import find_facts, read_records
 from relight.sources import find_source
 from relight.store import Store

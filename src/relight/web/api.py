@@ -20,7 +20,6 @@ from relight.reports.cache_rebuilds import CacheReport, read_cache_report
 from relight.reports.canaries import CanaryList, read_canary_list
 from relight.reports.comparison.models import Comparison, compare_job, compare_models
 from relight.reports.failed_work import FailedTotals
-from relight.reports.failures import NamedSpiral
 from relight.reports.filters import find_jobs, read_start
 from relight.reports.limits import LimitsReport, read_limits_report
 from relight.reports.listing import SessionPage
@@ -31,6 +30,7 @@ from relight.reports.search import SearchResult, find_hits
 from relight.reports.search_query import QueryError
 from relight.reports.skills.averages import SkillAverages, query_skill_ema, read_half_life
 from relight.reports.skills.uses import SkillUseDays
+from relight.reports.spirals import NamedSpiral
 from relight.reports.totals import KEYS, ReportRow, ReportTotals, UsageReport, report
 from relight.store import Store
 from relight.store.queries.costs import CostRow, CostSums, sum_costs

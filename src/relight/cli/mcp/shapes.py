@@ -8,7 +8,7 @@ from relight.reports.filters import DAY_FORMS
 
 if TYPE_CHECKING:
     from relight.reports.failed_work import FailedTotals, FailedWork, FailureCause
-    from relight.reports.failures import NamedSpiral
+    from relight.reports.spirals import NamedSpiral
     from relight.store.queries.failures import FailureGroup
 
 Name = Annotated[str, Meta(description="session_id as shown, a beginning of it, or last")]

@@ -7,12 +7,12 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from relight.reports.failed_work import describe_failed, read_failed_totals
-from relight.reports.failures import read_spirals
 from relight.reports.filters import quote_name
 from relight.reports.listing import list_sessions
 from relight.reports.narrowing import explain_no_session
 from relight.reports.needs import Need, NeedKind, find_needs
 from relight.reports.series import SeriesKey, SeriesPoint, rank_names
+from relight.reports.spirals import read_spirals
 from relight.reports.totals import ReportRow, report
 from relight.store.queries.costs import CostRow, sum_cost, sum_costs
 from relight.store.queries.failures import spread_calls

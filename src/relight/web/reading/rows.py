@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.reports.call_subjects import describe_call
-from relight.reports.failures import SessionSpiral
+from relight.reports.spirals import SessionSpiral
 from relight.reports.trace import Step
 from relight.store.queries.sessions import ChildSession
 from relight.text import make_visible
