@@ -6,8 +6,8 @@ what 99 of 100 simulations of this size stay within if the promised bound is the
 series for a bound of 5 %. A look that cannot give the verdict asked for is skipped: "worse" needs a
 difference of the margin, and "good enough" a difference below it. With that and a look at every
 fifth run, 500 series a cell take about eight minutes of one core; `--series N` draws more or fewer,
-and `--only alarms` (or `verdicts`, `arms`, `fleet`) chooses a part. Seeds are fixed, one for each
-series.
+and `--only alarms` (or `verdicts`, `arms`, `fleet`, `advisers`) chooses a part. Seeds are fixed,
+one for each series.
 """
 
 import argparse
@@ -46,7 +46,9 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench decisions")
     parser.add_argument("--series", type=int, default=SERIES, help="series in each cell")
     parser.add_argument(
-        "--only", choices=("verdicts", "arms", "alarms", "fleet"), help="one part of them"
+        "--only",
+        choices=("verdicts", "arms", "alarms", "fleet", "advisers"),
+        help="one part of them",
     )
     given = parser.parse_known_args(words)[0]
     series, only = given.series, given.only
@@ -59,6 +61,7 @@ def main(words: list[str]) -> int:
         "arms": (compare_arms,),
         "alarms": (watch_success, watch_costs),
         "fleet": (run_fleets,),
+        "advisers": (mute_adviser,),
     }
     for part in parts[only] if only else [one for some in parts.values() for one in some]:
         for row in part(series):
@@ -86,12 +89,18 @@ def compare_job(series: int) -> Iterator[Row]:
 
 
 def find_verdict(
-    dice: random.Random, rate: float, other: float, before: int, beside: int, wanted: str
+    dice: random.Random,
+    rate: float,
+    other: float,
+    before: int,
+    beside: int,
+    wanted: str,
+    most: int = RUNS,
 ) -> int | None:
     """Return the run of B after which a verdict is given for the first time."""
     a = [before - (failed := count(dice, before, 1 - rate)), failed]
     b = [0, 0]
-    for runs in range(STEP, RUNS + 1, STEP):
+    for runs in range(STEP, most + 1, STEP):
         b[1] += (failed := count(dice, STEP, 1 - other))
         b[0] += STEP - failed
         a[1] += (failed := count(dice, STEP * beside, 1 - rate))
@@ -126,6 +135,28 @@ def recognise_worse(series: int) -> Iterator[Row]:
         found = sum(look is not None for look in looks)
         what = f"canary, {rate}, {behind * 100:.0f} points worse: 'worse' in 300 runs"
         yield at_least(what, found, series, share)
+
+
+def mute_adviser(series: int) -> Iterator[Row]:
+    """An adviser muted in a fifth of the sessions, of which four in five succeed with it."""
+    cells: Sequence[tuple[str, float, Verdict, int, float | None]] = (
+        ("worth 10 points: 'worth something'", 0.1, "worse", 1000, 0.5),
+        ("worth nothing: 'less than 5 points'", 0.0, "good enough", 2600, 0.5),
+        ("worth nothing: wrong 'worth something'", 0.0, "worse", 3000, None),
+        ("worth 5 points: wrong 'less than 5 points'", 0.05, "good enough", 3000, None),
+    )
+    for what, worth, verdict, sessions, half in cells:
+        looks = [
+            find_verdict(dice, 0.8, 0.8 - worth, 0, 4, verdict, most=sessions // 5)
+            for dice in deal(f"mute {what}", series)
+        ]
+        found = sum(look is not None for look in looks)
+        named = f"adviser {what} in {sessions:,} sessions"
+        yield (
+            at_most(named, found, series, WRONG)
+            if half is None
+            else at_least(named, found, series, half)
+        )
 
 
 def forecast(_: int) -> Iterator[Row]:

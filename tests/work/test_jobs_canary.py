@@ -29,7 +29,7 @@ from relight.work.jobs.canary_plan import CanaryOrder, plan_canary, start_canary
 from relight.work.jobs.claimed_run import run_now
 from relight.work.jobs.job import JobResult
 from relight.work.jobs.leases import Holder
-from relight.work.jobs.registry import add_job, add_jobs, find_job
+from relight.work.jobs.registry import add_job, add_jobs, find_job, remove_job
 from relight.work.jobs.replays import find_tasks, replay_tasks
 from relight.work.jobs.run import execute_run
 from relight.work.jobs.slots import begin, claim_due, finish, start_now
@@ -112,6 +112,7 @@ def test_a_fifth_of_the_slots_is_dealt_before_each_run_and_half_after_20_clean_o
     days.run(50)
     assert 4 <= days.count("small") <= 18
     assert days.show().share == 0.2
+    assert f"about {days.show().runs_needed} more runs of it show that" in days.show().sentence
     while days.count("small") < 20:
         days.run(1)
     assert days.show().share == 0.5
@@ -290,6 +291,15 @@ def test_a_job_changed_by_hand_ends_its_trial(store: Store) -> None:
     # the history names switches by hand too
     switches = read_canary_list(store, "triage").switches
     assert [(one.from_model, one.to_model) for one in switches] == [("big", "other")]
+
+
+def test_a_removed_job_ends_its_trial(store: Store) -> None:
+    days = Days(store, {"big": 1.0, "small": 1.0})
+    days.run(40)
+    days.start()
+    remove_job(store, "triage")
+    review_canaries(store)
+    assert days.show().state == "replaced"
 
 
 def test_a_person_stops_a_trial_and_a_claimed_slot_runs_on_the_model_in_use(store: Store) -> None:

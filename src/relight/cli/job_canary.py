@@ -48,7 +48,9 @@ def _read_share(_: click.Context, __: click.Parameter, text: str) -> float:
 )
 @margin_option
 @click.option(
-    "--budget-usd", type=click.FloatRange(min=0, min_open=True), help="All its runs cost."
+    "--budget-usd",
+    type=click.FloatRange(min=0, min_open=True),
+    help="The most that all its runs may cost.",
 )
 @click.option("--replay", type=click.IntRange(1), metavar="N", help="Repeat N past tasks first.")
 @click.option("--auto", is_flag=True, help="Switch, and go back, without asking.")

@@ -14,7 +14,7 @@ from msgspec import Struct
 from relight.errors import as_typed
 from relight.reports.comparison.pairing import MOST_APART, MOST_UNKNOWN, RECENT_DAYS
 from relight.reports.comparison.sentences import count_of, points
-from relight.stats.odds import Tally, find_interval
+from relight.stats.odds import Tally, count_more_runs, find_interval
 from relight.store import Store
 from relight.store.canaries import (
     CanaryArm,
@@ -22,6 +22,7 @@ from relight.store.canaries import (
     SpanCount,
     count_arms,
     count_span,
+    find_job_title,
     read_canaries,
     read_switches,
 )
@@ -74,10 +75,12 @@ class CanaryReport(Struct, frozen=True, kw_only=True):
     """A model on trial in a job. Counts with the prefix `against_` are of the model in use.
 
     `asks` is the answer that it waits for. `low` and `high` bound the difference of success.
+    `runs_needed` of it show "good enough" if it is as good; None if that is settled, or never.
     """
 
     id: int
     job: str
+    name: str
     model: str
     against: str | None
     state: CanaryState
@@ -99,6 +102,7 @@ class CanaryReport(Struct, frozen=True, kw_only=True):
     against_unknown: int
     low: float | None
     high: float | None
+    runs_needed: int | None
     cost_usd: float | None
     saving_month_usd: float | None
     replay: ReplayReport | None
@@ -178,6 +182,7 @@ def show_canary(store: Store, row: CanaryRow, *, now: int | None = None) -> Cana
     report = CanaryReport(
         id=row.id,
         job=row.job,
+        name=find_job_title(store, row.job),
         model=row.model,
         against=row.against,
         state=row.state,  # type: ignore[arg-type]
@@ -199,12 +204,19 @@ def show_canary(store: Store, row: CanaryRow, *, now: int | None = None) -> Cana
         against_unknown=control.runs - control.known,
         low=low,
         high=high,
+        runs_needed=_count_needed(row, seen),
         cost_usd=candidate.nanos / 1e9 if candidate.priced else None,
         saving_month_usd=_find_saving(store, row, seen, now=now),
         replay=seen.replay,
         sentence="",
     )
     return msgspec.structs.replace(report, sentence=describe_canary(report))
+
+
+def _count_needed(row: CanaryRow, seen: CanaryEvidence) -> int | None:
+    if row.state != "running" or row.verdict is not None:
+        return None
+    return count_more_runs(seen.a, seen.b, margin=row.margin, share=row.share)
 
 
 def describe_canary(one: CanaryReport) -> str:
@@ -220,20 +232,20 @@ def describe_canary(one: CanaryReport) -> str:
     if one.state == "running" and one.verdict == "good enough":
         ask = f" `{command} --promote` switches the job." if one.asks else ""
         return (
-            f"{one.model} is good enough for {one.job}, within {points(one.margin)}: {counts}."
+            f"{one.model} is good enough for {one.name}, within {points(one.margin)}: {counts}."
             f" Its runs were dealt at random.{saves}{ask}"
         )
     if one.state == "running":
         return (
-            f"{one.model} is on trial in {one.job} with {one.share:.0%} of the runs: {counts}."
-            f"{_describe_replay(one.replay)}"
+            f"{one.model} is on trial in {one.name} with {one.share:.0%} of the runs: {counts}."
+            f"{_describe_replay(one.replay)}{_describe_wait(one)}"
         )
     if one.state == "promoted" and one.verdict == "worse":
         ask = f" `{command} --back` goes back to {against}." if one.asks else ""
-        return f"{one.model} does worse at {one.job} since the switch: {counts}.{ask}"
+        return f"{one.model} does worse at {one.name} since the switch: {counts}.{ask}"
     if one.state == "promoted":
-        return f"{one.job} runs on {one.model}: {counts}.{saves} It is watched."
-    return f"{one.model} is not on trial in {one.job} any more: {one.reason}; {counts}."
+        return f"{one.name} runs on {one.model}: {counts}.{saves} It is watched."
+    return f"{one.model} is not on trial in {one.name} any more: {one.reason}; {counts}."
 
 
 def describe_bounds(low: float | None, high: float | None) -> str:
@@ -264,6 +276,17 @@ def _describe_replay(replay: ReplayReport | None) -> str:
         f" {done}; they do not count, since {replay.check_successes} of {checked} succeeded on the"
         " model in use, where 30 must succeed as often as its runs do."
     )
+
+
+def _describe_wait(one: CanaryReport) -> str:
+    """Return what a trial waits for."""
+    runs = one.successes + one.failures + one.unknown
+    if one.unknown > MOST_UNKNOWN * runs:
+        hint = as_typed("`relight label` sets them")
+        return f" {one.unknown} of its {plural(runs, 'run')} have no known outcome: {hint}."
+    if one.runs_needed is None:
+        return ""
+    return f" If it is as good, about {plural(one.runs_needed, 'more run')} of it show that."
 
 
 def list_switches(store: Store, job: str) -> list[SwitchReport]:

@@ -125,7 +125,7 @@ def _find_canaries(store: Store) -> list[Need]:
     return [
         Need(
             kind="canary",
-            title=one.job,
+            title=one.name,
             reason=one.sentence,
             command=as_typed("relight job canary ") + f"{shlex.quote(one.job)} --{one.asks}",
             name=one.job,

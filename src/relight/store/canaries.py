@@ -236,6 +236,12 @@ def count_span(
     return store.read(SpanCount, _SPAN, values)[0]
 
 
+def find_job_title(store: Store, job: str) -> str:
+    """Return the name that people gave a job."""
+    rows = store.query("select name from job where full_name = ?", (job,))
+    return str(rows[0][0] or job) if rows else job
+
+
 def count_ended(store: Store, job: str) -> int:
     """Return how many runs of a job have ended."""
     ((ended,),) = store.query(

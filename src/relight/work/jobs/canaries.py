@@ -68,7 +68,7 @@ def review_canaries(store: Store, *, now: int | None = None) -> list[CanaryRow]:
     changed = []
     for row in read_canaries(store, is_open=True):
         ended = count_ended(store, row.job)
-        if ended == row.seen:
+        if ended == row.seen and is_on_trial(store, row):
             continue
         after = _review(store, row, now=at)
         if after is not None:
@@ -288,7 +288,8 @@ def find_editor(job: str) -> tuple[JobEditor, str]:
     source, _, key = job.partition(":")
     editor = find_job_editor(source, os.environ)
     if editor is None:
-        raise RelightError(f"the model of {job} cannot be changed from here", "change it there")
+        hint = "its scheduler's folder is not here; the variable of its agent may name another"
+        raise RelightError(f"the model of {job} cannot be changed from here", hint)
     return editor, key
 
 

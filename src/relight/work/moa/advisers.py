@@ -25,8 +25,8 @@ MOST_TRACES = 1000
 MONTH_MS = 30 * 86_400_000
 WORTH = 0.05
 USUAL_SHARE = 0.2
-# without any outcome, this rate of success is assumed
-USUAL_RATE = Tally(0.8 * 20, 0.2 * 20)
+# before any outcome is known, four of five sessions are assumed to succeed
+USUAL = Tally(16, 4)
 
 AdviserVerdict = Literal["worth something", "worth less than 5 points", "not known yet"]
 VERDICTS: dict[Verdict, AdviserVerdict] = {
@@ -151,9 +151,9 @@ def _count_sessions(a: Tally, b: Tally, month: _Month) -> int | None:
     """Return how many more sessions show that an adviser is worth less than 5 points."""
     share = month.share or USUAL_SHARE
     if not a.runs and not b.runs:
-        # the sessions so far were not dealt: only their rate counts
-        seen = month.done if month.done.runs else USUAL_RATE
-        a = Tally(seen.successes / seen.runs * 20, seen.failures / seen.runs * 20)
+        # the sessions so far were not dealt: only their rate counts, and few of them not much
+        rate = (month.done.successes + USUAL.successes) / (month.done.runs + USUAL.runs)
+        a = Tally(rate * USUAL.runs, (1 - rate) * USUAL.runs)
     runs = count_more_runs(a, b, margin=WORTH, share=share)
     return None if runs is None else round(runs / share)
 
