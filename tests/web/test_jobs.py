@@ -184,4 +184,9 @@ def test_a_model_on_trial_is_shown_with_its_switches_and_answered_on_the_page_of
         page = client.get("/jobs/triage").text
         assert "Go back to m<" in page
         assert "<b>" not in page.partition("Models on trial")[2].partition("</section>")[0]
-    assert find_job(store, "triage").model == "small<b>"
+        assert find_job(store, "triage").model == "small<b>"
+        form = {"secret": secret, "act": "/api/jobs/triage/canary/back", "next": "/jobs/triage"}
+        assert client.post("/jobs/triage", data=form).status_code == 303
+        assert "asked for" in client.get("/jobs/triage").text
+        assert find_job(store, "triage").model == "m"
+        assert client.post("/jobs/triage", data=form).status_code == 404

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from relight.errors import as_typed
 from relight.reports.comparison.pairing import MOST_APART, MOST_UNKNOWN, RECENT_DAYS
-from relight.reports.comparison.sentences import count_of, points
+from relight.reports.comparison.sentences import count_of, format_points
 from relight.stats.odds import Tally, count_more_runs, find_interval
 from relight.store import Store
 from relight.store.canaries import (
@@ -232,7 +232,7 @@ def describe_canary(one: CanaryReport) -> str:
     if one.state == "running" and one.verdict == "good enough":
         ask = f" `{command} --promote` switches the job." if one.asks else ""
         return (
-            f"{one.model} is good enough for {one.name}, within {points(one.margin)}: {counts}."
+            f"{one.model} is good enough for {one.name}, within {format_points(one.margin)}: {counts}."
             f" Its runs were dealt at random.{saves}{ask}"
         )
     if one.state == "running":

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from relight.errors import RelightError
 from relight.names import find_model_name
 from relight.reports.comparison.pairing import RECENT_DAYS
-from relight.reports.comparison.sentences import points
+from relight.reports.comparison.sentences import format_points
 from relight.stats.canary import CHECKED_TASKS, FIRST_SHARE, MOST_DAYS, Forecast, forecast
 from relight.stats.odds import MARGIN, Tally
 from relight.store import Store
@@ -197,7 +197,7 @@ def _find_budget(order: CanaryOrder, found: Forecast, done: SpanCount) -> float 
 
 def _describe(row: CanaryRow, found: Forecast, order: CanaryOrder, a: Tally) -> str:
     """Return how many runs and days a canary is likely to need, and what it may cost."""
-    within = points(row.margin)
+    within = format_points(row.margin)
     if found.runs is None or found.days is None:
         why = (
             "it is never due" if found.runs is not None else f"at {found.rate:.0%} success it takes"
