@@ -1,6 +1,7 @@
 """Machines that push their record to a server: nothing is lost, nothing counts twice."""
 
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -17,7 +18,7 @@ from relight.intake import wire
 from relight.intake.push import push_after_import
 from relight.intake.push_preview import try_out
 from relight.intake.rebuild import rebuild
-from relight.intake.retention import forget
+from relight.intake.retention import forget, prune
 from relight.intake.search_filling import derive_from
 from relight.intake.take import Deriver, answer_pushed
 from relight.intake.team_client import ServerError, check_url
@@ -781,6 +782,29 @@ def test_a_restored_machine_is_the_same_and_a_restored_server_gets_everything_ag
         again.derive()
         found = "select sum(input_tokens) from turn join session on session.id = session_id"
         assert again.store.query(f"{found} where source = 'relight'") == [(5 + 7 + 9,)]
+
+
+def test_a_tape_is_dropped_only_when_the_server_has_it_and_what_has_none_is_counted(
+    office: Office, laptop: Laptop
+) -> None:
+    def drop() -> tuple[int, int]:
+        done = prune(laptop.store, now=int(time.time() * 1000), tape_days=0, index_days=None,
+                     dry_run=False)  # fmt: skip
+        return done.tapes, done.waiting
+
+    laptop.join()
+    assert drop() == (0, 1)
+    assert laptop.push().notes == []
+    assert drop() == (1, 0)
+    office.derive()
+    assert sums(office.store) == sums(laptop.store)
+    # another server cannot get it
+    laptop.leave(forget=True)
+    laptop.join()
+    assert try_out(laptop.store).without_tape == 1
+    (note,) = laptop.push().notes
+    assert "1 session stays on this machine" in note
+    assert laptop.push().notes == []
 
 
 @pytest.mark.parametrize("content", [None, b"nonsense" * 1000, b""])

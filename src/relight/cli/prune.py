@@ -14,6 +14,7 @@ from relight.cli.options import (
     relight_command,
     yes_option,
 )
+from relight.errors import as_typed
 
 
 class PruneReport(Struct, frozen=True):
@@ -24,6 +25,7 @@ class PruneReport(Struct, frozen=True):
     sessions: int
     answers: int
     dry_run: bool
+    waiting: int
 
 
 Decorator = Callable[[Function], Function]
@@ -82,7 +84,17 @@ def command(
             drop(dry_run=False)
     if as_json:
         print_json(
-            PruneReport(found.tapes, found.tape_bytes, found.sessions, found.answers, dry_run)
+            PruneReport(
+                found.tapes,
+                found.tape_bytes,
+                found.sessions,
+                found.answers,
+                dry_run,
+                found.waiting,
+            )
         )
-    else:
-        click.echo(f"{'would drop' if dry_run else 'dropped'} {total}")
+        return
+    click.echo(f"{'would drop' if dry_run else 'dropped'} {total}")
+    if found.waiting:
+        kept = plural(found.waiting, "old session stays", "old sessions stay")
+        click.echo(as_typed(f"{kept} until the server has it all: relight push"))

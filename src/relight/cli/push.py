@@ -89,6 +89,7 @@ def _watch(store: "Store", *, as_json: bool) -> None:
 
 def _print_dry(found: "DryRun") -> None:
     from relight.cli import screen
+    from relight.intake.push import describe_untaped
 
     click.echo(f"{found.share} for {found.url}; nothing was sent")
     if found.parts:
@@ -115,3 +116,5 @@ def _print_dry(found: "DryRun") -> None:
         plural(found.forgotten, "forgotten session"),
     )
     click.echo(f"{', '.join(counts)}; {plural(found.left_out, 'part')} not shared")
+    if found.without_tape:
+        click.echo(describe_untaped(found.without_tape))

@@ -46,6 +46,7 @@ from relight.store.team import (
     DuePart,
     TeamTarget,
     count_due,
+    count_without_tape,
     drop_due,
     read_due_forgets,
     read_due_outcomes,
@@ -65,6 +66,7 @@ from relight.store.team_facts import (
     strike_runs,
     strike_uses,
 )
+from relight.text import plural
 
 BATCH_BYTES, BATCH_PARTS = 1 << 20, 64
 BATCH_OUTCOMES = 500
@@ -161,6 +163,8 @@ class Pusher:
         if self._line is None:
             self._line = Line(self.target.url, find_token(self.target.token_file))
         self._total = count_due(self.store)
+        if self.target.pushed_at is None and (count := count_without_tape(self.store)):
+            self._note(describe_untaped(count))
         if not self._marks[0]:  # of a restored backup
             self._marks = [self._join().mark]
         try:
@@ -372,6 +376,12 @@ def watch(store: Store, on_push: Callable[[PushReport | ServerError], None]) -> 
         except PushRunningError:
             pass
         time.sleep(wait)
+
+
+def describe_untaped(count: int) -> str:
+    """Return the sentence about sessions that no push can send."""
+    kept = plural(count, "session stays", "sessions stay")
+    return f"{kept} on this machine alone: the tapes were dropped by `relight prune`"
 
 
 def _now() -> int:

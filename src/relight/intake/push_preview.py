@@ -7,7 +7,12 @@ from relight.intake.pushed_parts import make_part
 from relight.intake.wire import Naming
 from relight.names import cut_project
 from relight.store import Store
-from relight.store.team import read_due_forgets, read_due_outcomes, read_due_parts
+from relight.store.team import (
+    count_without_tape,
+    read_due_forgets,
+    read_due_outcomes,
+    read_due_parts,
+)
 from relight.store.team_facts import read_due_runs, read_due_uses
 
 
@@ -32,6 +37,8 @@ class DryRun(Struct, frozen=True, kw_only=True):
     skill_uses: int
     forgotten: int
     left_out: int
+    # sessions whose tapes were dropped: they stay here
+    without_tape: int
 
 
 def try_out(store: Store) -> DryRun:
@@ -70,4 +77,5 @@ def try_out(store: Store) -> DryRun:
         skill_uses=sum(find_shared(target, one.project) is True for one in uses),
         forgotten=len(read_due_forgets(store)),
         left_out=left_out,
+        without_tape=count_without_tape(store),
     )

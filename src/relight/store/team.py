@@ -184,6 +184,22 @@ def read_due_parts(store: Store, after: int, limit: int = 64) -> list[DuePart]:
     return store.read(DuePart, PARTS, (after, limit))
 
 
+def read_waiting(store: Store) -> set[int]:
+    """Return the sessions, with their sub-agents, of which parts are to be pushed."""
+    rows = store.query(
+        "select id from session where root_id in (select root_id from session"
+        " join tape_part on tape_part.session_id = session.id"
+        " join push_due on push_due.id = tape_part.id and push_due.kind = 'part')"
+    )
+    return {found for (found,) in rows}
+
+
+def count_without_tape(store: Store) -> int:
+    """Return how many sessions cannot be pushed: their tapes were dropped."""
+    statement = "select count(*) from session where is_frozen = 1 and root_id = id"
+    return int(store.query(f"{statement} and machine_id is null")[0][0])
+
+
 def read_due_outcomes(store: Store) -> list[DueOutcome]:
     """Return the sessions whose outcome is to be pushed."""
     return store.read(DueOutcome, OUTCOMES)

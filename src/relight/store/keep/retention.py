@@ -11,7 +11,7 @@ from relight.store import Store, search_index
 from relight.store.derive.skills import facts, uses
 from relight.store.search_index import DeriveTexts
 from relight.store.sql import Connection
-from relight.store.team import note_forgotten
+from relight.store.team import note_forgotten, read_waiting
 from relight.store.write.record import Recorder
 
 DAY_MS = 86_400_000
@@ -47,6 +47,8 @@ class Pruned(Struct, frozen=True):
     tape_bytes: int
     sessions: int
     answers: int
+    # sessions that stay: the server that this machine has joined does not have all of them yet
+    waiting: int = 0
 
 
 def prune(
@@ -63,15 +65,18 @@ def prune(
 
     The third limit is for the files of jobs' answers. A session without its tape is frozen: its
     figures stay, and no rebuild touches them. `derive` is as in `forget`. Nothing of what was
-    deleted is left in the file.
+    deleted is left in the file. What is not pushed yet stays until it is.
     """
     if not dry_run:
         store.keep_up("overwrite")
-    old_tapes = _find_old(store, now, tape_days) | (gone := _find_old(store, now, index_days))
+    gone = _find_old(store, now, index_days)
+    old_tapes = _find_old(store, now, tape_days) | gone
+    waiting = old_tapes & read_waiting(store)
+    old_tapes, gone = old_tapes - waiting, gone - waiting
     with store.transaction() as database:
         count, size = _count_tapes(database, old_tapes)
         answers = _find_answers(database, now, answer_days)
-        pruned = Pruned(count, size, len(gone), len(answers))
+        pruned = Pruned(count, size, len(gone), len(answers), len(waiting))
         if not dry_run:
             _delete_answers(store.config.home, database, answers)
             search_index.remove_sessions(database, old_tapes, derive)
