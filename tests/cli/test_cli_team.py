@@ -15,7 +15,7 @@ import pytest
 
 import build
 import serving
-from relight.intake.joining import join, leave, read_status
+from relight.intake.joining import DeriveStatus, join, leave, read_status
 from relight.store import open_store
 from relight.store.members import SCOPES, make_token
 from relight.store.team import count_due, read_target, write_target
@@ -143,6 +143,8 @@ def test_a_joined_machine_pushes_after_each_import_by_itself(
     assert (found.machine, found.pending, found.trouble) == ("laptop", 0, None)
     assert found.last_push_at is not None
     build.wait_for(lambda: read_health(address)["behind"] == 0)
+    with open_store(server) as store:
+        assert read_status(store).pushed_here == DeriveStatus(0, 0.0, 0)
     told = run(server, "report", "--by", "machine,person", "--since", "all", "--json")
     row = json.loads(told.stdout)["rows"][0]
     assert (row["machine"], row["person"], row["sessions"]) == ("laptop", "anna", SESSIONS)

@@ -299,6 +299,22 @@ def test_figures_have_no_words_on_the_wire_or_on_the_server(
     assert found == {"tapes": {*WORDS.values()}, "figures": set()}
 
 
+def test_a_model_that_is_named_by_its_file_is_sent_without_the_folder(
+    office: Office, laptop: Laptop
+) -> None:
+    model = f"/home/{WORDS['folder']}/qwen3.gguf"
+    with relight.record(laptop.store, session_id="local", model=model) as tracker:
+        tracker.turn(model=model, input_tokens=5, output_tokens=1)
+    relight.record_skill_invocation(
+        laptop.store, skill_name="tidying", invoked_at=5, model=model, session_id="relight:local"
+    )
+    laptop.join("figures")
+    laptop.push()
+    office.derive()
+    assert office.by("source", "model")["relight", "qwen3.gguf"] == (1, 1)
+    assert find_words(office, laptop.line) == set()
+
+
 def test_sharing_less_removes_the_words_that_were_shared_before(
     office: Office, laptop: Laptop
 ) -> None:

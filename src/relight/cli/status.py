@@ -13,13 +13,10 @@ def command(as_json: bool) -> None:
     """
     from relight.cli.screen import clean
     from relight.intake.joining import read_status
-    from relight.store.write.pushed import read_backlog
     from relight.text import plural
 
     with current_store() as store:
         found = read_status(store)
-        backlog = read_backlog(store)
-        has_machines = store.has_rows("machine")
     if as_json:
         print_json(found)
         return
@@ -33,6 +30,7 @@ def command(as_json: bool) -> None:
             click.echo(f"the server had {plural(found.behind, 'part')} to derive then")
         if found.trouble:
             click.echo(f"the last push failed: {clean(found.trouble)}")
-    if has_machines:
-        failed = f", {backlog.failed} cannot be read" if backlog.failed else ""
-        click.echo(f"pushed here: {plural(backlog.parts, 'part')} to derive{failed}")
+    if (here := found.pushed_here) is not None:
+        waited = f", the first for {here.behind_seconds:.0f} s" if here.behind else ""
+        failed = f", {here.failed} cannot be read" if here.failed else ""
+        click.echo(f"pushed here: {plural(here.behind, 'part')} to derive{waited}{failed}")

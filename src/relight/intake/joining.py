@@ -26,11 +26,24 @@ from relight.store.team import (
     write_mark,
     write_target,
 )
+from relight.store.write.pushed import DeriveBacklog, read_backlog
 from relight.times import write_time
 
 
+class DeriveStatus(Struct, frozen=True):
+    """Parts that machines pushed here and that wait to be derived, or cannot be."""
+
+    behind: int
+    # since when the first of them waits
+    behind_seconds: float
+    failed: int
+
+
 class TeamStatus(Struct, frozen=True, kw_only=True):
-    """The server that this machine pushes to, if any, and the result of the last push."""
+    """The server that this machine pushes to, if any, and the result of the last push.
+
+    `pushed_here` is known on a server.
+    """
 
     joined: bool
     url: str | None = None
@@ -40,6 +53,7 @@ class TeamStatus(Struct, frozen=True, kw_only=True):
     last_push_at: str | None = None
     behind: int | None = None
     trouble: str | None = None
+    pushed_here: DeriveStatus | None = None
 
 
 class PushRunningError(RelightError):
@@ -171,11 +185,19 @@ def need_target(store: Store) -> TeamTarget:
     return target
 
 
+def describe_backlog(backlog: DeriveBacklog, now: float) -> DeriveStatus:
+    """Return how far a server is behind at this moment."""
+    waited = 0.0 if backlog.since is None else max(now - backlog.since / 1000, 0.0)
+    return DeriveStatus(backlog.parts, round(waited, 1), backlog.failed)
+
+
 def read_status(store: Store) -> TeamStatus:
-    """Return whether this machine pushes, and what is pending."""
+    """Return whether this machine pushes, what is pending, and what others pushed here."""
     target = read_target(store)
+    has_machines = store.has_rows("machine")
+    here = describe_backlog(read_backlog(store), time.time()) if has_machines else None
     if target is None:
-        return TeamStatus(joined=False)
+        return TeamStatus(joined=False, pushed_here=here)
     return TeamStatus(
         joined=True,
         url=target.url,
@@ -185,6 +207,7 @@ def read_status(store: Store) -> TeamStatus:
         last_push_at=write_time(target.pushed_at),
         behind=target.behind,
         trouble=target.trouble,
+        pushed_here=here,
     )
 
 

@@ -381,7 +381,7 @@ def watch(store: Store, on_push: Callable[[PushReport | ServerError], None]) -> 
 def describe_untaped(count: int) -> str:
     """Return the sentence about sessions that no push can send."""
     kept = plural(count, "session stays", "sessions stay")
-    return f"{kept} on this machine alone: the tapes were dropped by `relight prune`"
+    return f"{kept} on this machine alone: without their tapes, which were pruned"
 
 
 def _now() -> int:

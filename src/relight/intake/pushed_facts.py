@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from msgspec import json
+from msgspec.structs import replace
 
-from relight.intake.wire import Naming, SentRun, SentUse
+from relight.intake.wire import Naming, SentRun, SentUse, cut_model
 from relight.model import row_id
 from relight.redact import redact_text
 from relight.store import Store
@@ -36,7 +37,10 @@ EVIDENCE = ["as its own machine reports it"]
 def make_run(store: Store, due: DueRun, naming: Naming) -> SentRun:
     """Return a run as it is sent; its error and evidence are words."""
     words: dict[str, Any] = {}
-    if not naming.hides:
+    figures = RunFigures(**name_columns(due))
+    if naming.hides:
+        figures = replace(figures, model=cut_model(figures.model))
+    else:
         evidence = json.decode(due.outcome_evidence or "[]")
         words = {"error": due.error, "evidence": [str(one) for one in evidence]}
     return SentRun(
@@ -46,7 +50,7 @@ def make_run(store: Store, due: DueRun, naming: Naming) -> SentRun:
         job_name=due.job if naming.hides and _is_prompt(due) else due.job_name or due.job,
         session=_hide_name(naming, due.session) if due.session else None,
         earlier=[_hide_name(naming, one) for one in read_earlier_attempts(store, due.id)],
-        figures=RunFigures(**name_columns(due)),
+        figures=figures,
         **words,
     )
 
@@ -60,6 +64,8 @@ def make_use(due: DueUse, values: dict[str, Any], naming: Naming) -> SentUse:
     """Return a recorded use of a skill as it is sent."""
     if naming.hides:
         values = {name: value for name, value in values.items() if name not in WORDS}
+        if "model" in values:
+            values["model"] = cut_model(values["model"])
     session = _hide_name(naming, due.session)
     return SentUse(session=session, skill=due.skill, entry=due.entry, values=values)
 

@@ -33,6 +33,8 @@ Label = Annotated[str, Meta(pattern=r"^\w[\w.@/+-]{0,62}$")]
 StoreId = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
 # an id as programs make them; anything else may be words
 PLAIN_ID = re.compile(r"[\w.:@+#-]{1,128}", re.ASCII)
+# a local server may name a model by its file
+PATH_START = re.compile(r"[/~\\]|\.{1,2}[/\\]|[A-Za-z]:[/\\]|file:")
 NAME = re.compile(r"[\w][\w.@/+ -]{0,62}", re.ASCII)
 
 
@@ -270,13 +272,25 @@ def remove_words(sealed: Sealed, *, key: bytes | None = None) -> Sealed:
         turns=[(found, day, _keep_turn(one)) for found, day, one in sealed.turns],
         reports=[(found, _keep_turn(one)) for found, one in sealed.reports],
         calls=[_keep_call(one, key) for one in sealed.calls],
-        totals=[(found, replace(one, key="")) for found, one in sealed.totals],
+        totals=[
+            (found, replace(one, key="", model=cut_model(one.model)))
+            for found, one in sealed.totals
+        ],
         skills=sealed.skills,
         words=sealed.words,
         timings=sealed.timings,
         limits=sealed.limits,
         compactions=sealed.compactions,
     )
+
+
+def cut_model(model: str | None) -> str | None:
+    """Return a model's name; of one that is named by its file, the last part of the path.
+
+    >>> cut_model("/home/anna/models/qwen3.gguf"), cut_model("openai/gpt-5.2")
+    ('qwen3.gguf', 'openai/gpt-5.2')
+    """
+    return cut_project(model) if model and PATH_START.match(model) else model
 
 
 def _keep_session(one: Session) -> Session:
@@ -286,7 +300,7 @@ def _keep_session(one: Session) -> Session:
         parent_kind=one.parent_kind,
         forked_at=one.forked_at,
         project=cut_project(one.project),
-        model=one.model,
+        model=cut_model(one.model),
         version=one.version,
         started_at=one.started_at,
         ended_at=one.ended_at,
@@ -302,7 +316,7 @@ def _keep_turn(one: Turn) -> Turn:
         key="",
         session=one.session,
         at=one.at,
-        model=one.model,
+        model=cut_model(one.model),
         provider=one.provider,
         role=one.role,
         calls=one.calls,

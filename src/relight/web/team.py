@@ -15,11 +15,13 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import astuple
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from relight.errors import RelightError, StoreError
+from relight.intake.joining import describe_backlog
 from relight.intake.take import QueueFullError, join, leave, take
 from relight.intake.watching import WatchReport
 from relight.intake.wire import MOST_BYTES, NAME, VERSIONS, Joined, JoinRequest, Push, Pushed
@@ -30,7 +32,7 @@ from relight.store.members import (
     check_marks,
 )
 from relight.store.team import read_own_id
-from relight.store.write.pushed import BadPartError, DeriveBacklog, read_backlog
+from relight.store.write.pushed import BadPartError, read_backlog
 from relight.web.guard import MEMBER
 from relight.web.parameters import NoParameters
 from relight.web.request import RequestError
@@ -53,10 +55,8 @@ class Health(Struct, frozen=True):
     """The health of the server, and how far it is behind what was pushed."""
 
     status: str
-    # parts of the tape that wait to be derived, and the seconds that the first has waited
     behind: int
     behind_seconds: float
-    # parts that cannot be derived
     failed: int
 
 
@@ -185,14 +185,9 @@ def health_route(site: Site) -> Route:
             backlog = await site.readers.read(read_backlog)
         except StoreError as error:
             return _refuse(503, error)
-        return _answer(describe_health(backlog, time.time()))
+        return _answer(Health("ok", *astuple(describe_backlog(backlog, time.time()))))
 
     return Route("/healthz", respond, methods=["GET"])
-
-
-def describe_health(backlog: DeriveBacklog, now: float) -> Health:
-    waited = 0.0 if backlog.since is None else max(now - backlog.since / 1000, 0.0)
-    return Health("ok", backlog.parts, round(waited, 1), backlog.failed)
 
 
 def _guarded(
