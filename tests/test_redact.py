@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
 from re import _parser
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -375,6 +376,18 @@ def test_hyperscan_and_python_name_the_same_places(text: str, depth: int) -> Non
     assert shapes.find_places(data) == sorted(set(shapes.find_slowly(data)))
 
 
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_disguise_is_noticed_by_the_scan_for_places(
+    fast: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shapes = Shapes(read_secret_table().rule)
+    if not fast:
+        monkeypatch.setattr(shapes, "_fast", None)
+    hidden = ["gh\\u0070_", "a\\/b", "%5Fx", "a\u200bb", "\x1b[32m", "\\u001b[0m", "\\\\u200b"]
+    assert [text for text in hidden if not shapes.scan(f"x {text} y".encode())[1]] == []
+    assert shapes.scan('50 % of é, \\n and a\\"b'.encode())[1] is False
+
+
 def test_two_threads_look_for_secrets_at_once() -> None:
     scan = read_shapes()._fast
     if scan is None:
@@ -389,7 +402,7 @@ def test_two_threads_look_for_secrets_at_once() -> None:
                 both.wait(60)
             found.add(end)
 
-        scan(b"the password", note)
+        scan(b"the password: ", note)
         return found
 
     with ThreadPoolExecutor(2) as pool:
@@ -403,9 +416,9 @@ def test_the_bytes_searched_grow_as_the_text_does(
 ) -> None:
     searched = []
 
-    def count(data: bytes) -> list[Secret]:
+    def count(data: bytes, **options: Any) -> list[Secret]:
         searched.append(len(data))
-        return find_secrets(data)
+        return find_secrets(data, **options)
 
     monkeypatch.setattr(redaction, "find_secrets", count)
     for opening in ["", 'password="', "token=1a", "-----BEGIN PRIVATE KEY-----\n"]:

@@ -10,7 +10,7 @@ import hmac
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
 from msgspec import Struct
@@ -52,21 +52,31 @@ _PLAIN_VALUE = re.compile(rb"[a-z]{1,11}|[0-9]{1,11}|[~.]?/.*|[a-z]+://.*|\[reda
 _MARKS = re.compile(rb'["\\\x00-\x20]')
 _MOST_VALUES = 500
 
-# What hides a secret from a search and from no reader: ASCII that JSON need not escape (`\u0070`,
-# `\/`; a quote or a backslash must stay escaped), `%5F`, colours, characters without width.
-# Each alternative begins with a plain character, so that a search is quick.
-_DISGUISE = re.compile(
-    rb"\\\\*(?:u00(2[0-9a-fA-F]|[346][0-9a-fA-F]|5[0-9abdefABDEF]|7[0-9a-eA-E])|(/)"
-    rb"|u200[bcdBCD]|u001[bB]\[[0-9;]{0,9}m)|%(5[fF]|2[dD]|3[dD])(?=[A-Za-z0-9])"
-    rb"|\xe2\x80[\x8b-\x8d]|\x1b\[[0-9;]{0,9}m"
-)
 
-# each begins with a plain character, which makes it ten times as fast as all of them in one
-_DISGUISE_HINTS = (
-    re.compile(rb"\\(?:u00[2-7]|u001[bB]|u200|/)"),
-    re.compile(rb"%(?:5[fF]|2[dD]|3[dD])"),
-    re.compile(rb"\xe2\x80[\x8b-\x8d]"),
-    re.compile(rb"\x1b\["),
+def _show(match: re.Match[bytes]) -> bytes:
+    """The character behind backslashes; nothing for a colour or a character without width."""
+    if match[1] == b"22":  # a quote stays escaped, as deep as it was
+        marks = match[0][: -len(b"u0022")]
+        return b"\\" * (2 * len(marks) - 1) + b'"' if len(marks) in (1, 2, 4) else match[0]
+    return bytes.fromhex(match[1].decode()) if match[1] else match[2] or b""
+
+
+# The disguises of secret_shapes.py with all that they hide, and what a reader sees there; a quote
+# or a backslash must stay escaped. Each begins with a plain character, so that a search is quick.
+_DISGUISES: tuple[tuple[re.Pattern[bytes], Callable[[re.Match[bytes]], bytes] | bytes], ...] = (
+    (
+        re.compile(
+            rb"\\\\*+(?:u00(2[0-9a-fA-F]|[346][0-9a-fA-F]|5[0-9abdefABDEF]|7[0-9a-eA-E])|(/)"
+            rb"|u200[bcdBCD]|u001[bB]\[[0-9;]{0,9}m)"
+        ),
+        _show,
+    ),
+    (
+        re.compile(rb"%(5[fF]|2[dD]|3[dD])(?=[A-Za-z0-9])"),
+        lambda match: bytes.fromhex(match[1].decode()),
+    ),
+    (re.compile(rb"\xe2\x80[\x8b-\x8d]"), b""),
+    (re.compile(rb"\x1b\[[0-9;]{0,9}m"), b""),
 )
 
 _ESCAPE = re.compile(rb'((?:\\+u[0-9a-fA-F]{4})+|\\+["/bfnrt])|\\+')
@@ -82,21 +92,26 @@ class Secret(Struct, frozen=True):
 
 
 def find_secrets(
-    data: bytes, shapes: Shapes | None = None, *, own_only: bool = False
+    data: bytes,
+    shapes: Shapes | None = None,
+    *,
+    own_only: bool = False,
+    places: Iterable[tuple[int, int]] | None = None,
 ) -> list[Secret]:
     """Return the secrets in `data` in order, none overlapping another.
 
-    With `own_only`, those with their own shape, which need no text near them.
+    With `own_only`, those with their own shape, which need no text near them. `places` are those
+    of a scan that was made already.
     """
     shapes = shapes or read_shapes()
     found = []
     done: dict[int, int] = {}  # by shape, the end of its last match: places inside are passed over
     rest = 0  # the end of the last long secret, which the matches inside it share
-    for place, number in shapes.find_places(data):
+    for place, number in shapes.find_places(data) if places is None else places:
         shape = shapes.all[number]
-        if own_only and not shape.rule.prefixes:
+        if not (match := shape.pattern.match(data, place)) or place <= done.get(number, -1):
             continue
-        if place <= done.get(number, -1) or not (match := shape.pattern.match(data, place)):
+        if own_only and not shape.rule.prefixes:
             continue
         done[number] = match.end()
         start, end = match.span(match.lastindex or 0)
@@ -162,10 +177,12 @@ def redact(data: bytes, *, key: bytes, known: Iterable[bytes] | None = None) -> 
 
 def _redact_records(data: bytes, *, key: bytes, found: set[bytes]) -> bytes:
     """The bytes without the secrets that their shape or the text near them shows."""
-    clear = _undo_disguises(data)
+    places, is_disguised = read_shapes().scan(data)
+    clear = _undo_disguises(data) if is_disguised else data
+    secrets = find_secrets(clear, places=places) if clear is data else find_secrets(clear)
     pieces = []
     done = 0
-    for start, end in _find_records(clear):
+    for start, end in _find_records(clear, secrets):
         record = _redact_record(clear[start:end], key=key, found=found)
         pieces += [clear[done:start], record]
         done = end
@@ -219,29 +236,23 @@ def _undo_disguises(data: bytes) -> bytes:
 
     A parser reads `gh\\u0070_` as `ghp_`. Lines without such a secret stay unchanged.
     """
-    if not any(hint.search(data) for hint in _DISGUISE_HINTS):
-        return data
     lines = data.split(b"\n")
+    is_changed = False
     for number, line in enumerate(lines):
-        if _DISGUISE.search(line):
-            clear = _DISGUISE.sub(_show, line)
-            if len(find_secrets(clear)) > len(find_secrets(line)):
-                lines[number] = clear
-    return b"\n".join(lines)
+        clear = line
+        for disguise, show in _DISGUISES:
+            clear = disguise.sub(show, clear)
+        shown = find_secrets(clear) if clear is not line else []
+        if shown and len(shown) > len(find_secrets(line)):
+            lines[number] = clear
+            is_changed = True
+    return b"\n".join(lines) if is_changed else data
 
 
-def _show(match: re.Match[bytes]) -> bytes:
-    if match[1] == b"22":  # a quote stays escaped, as deep as it was
-        marks = match[0][: -len(b"u0022")]
-        return b"\\" * (2 * len(marks) - 1) + b'"' if len(marks) in (1, 2, 4) else match[0]
-    letter = match[1] or match[3]
-    return bytes.fromhex(letter.decode()) if letter else match[2] or b""
-
-
-def _find_records(data: bytes) -> Iterator[tuple[int, int]]:
+def _find_records(data: bytes, secrets: Iterable[Secret]) -> Iterator[tuple[int, int]]:
     """The lines that contain secrets and what shows them; in plain text these can be many."""
     start = end = 0
-    for secret in find_secrets(data):
+    for secret in secrets:
         # At `end` itself only a private key begins: with the line break after its heading.
         if secret.shown_at > end:
             if end:
