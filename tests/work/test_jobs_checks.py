@@ -12,6 +12,7 @@ from build_runs import execute, make_job, run_job
 from relight.config import Config, JobSettings, MoaSettings, read_config
 from relight.errors import ModelContextError, RefusedError, RelightError
 from relight.intake.recorder import record
+from relight.reports.retries import judge_retry
 from relight.store import Store
 from relight.store.queries.runs import read_runs
 from relight.work.jobs.job import JobDefinition, JobRun
@@ -319,6 +320,9 @@ def test_a_model_that_is_too_small_is_refused_before_it_is_asked(tmp_path: Path)
         assert (result.status, result.outcome) == ("refused", "failure")
         assert result.evidence[0] == "tiny takes 8,192 tokens, and a job needs at least 64,000"
         assert server.chats == []
+    advice = judge_retry(result.failure_kind, retry_at=None, next_run_at=None, timezone="UTC")
+    assert advice.can_retry is False
+    assert "will fail too until the job names a larger model" in advice.words
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,8 @@ def test_a_failing_acting_model_is_reported_traced_and_recorded(tmp_path: Path) 
         kinds = store.query("select failure from turn where role = 'aggregator'")
     assert [one["aggregator"]["failure"]["kind"] for one in trace] == ["auth", "auth"]
     assert kinds == [("auth",), ("auth",)]
+    # refused before any answer: free, in the trace as in the record
+    assert {one["aggregator"]["cost_usd"] for one in trace} == {0.0}
 
 
 def test_a_broken_stream_is_a_failure_with_what_had_arrived(tmp_path: Path) -> None:

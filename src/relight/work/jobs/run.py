@@ -15,10 +15,10 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from relight.config import Config
-from relight.errors import RefusedError, RelightError
+from relight.errors import ModelContextError, RefusedError, RelightError
 from relight.judging.failures import make_failure
 from relight.judging.outcomes import is_silent
-from relight.model import Outcome
+from relight.model import Failure, Outcome
 from relight.models.retrying import RetryBudget
 from relight.redact import redact_text
 from relight.store import Store
@@ -60,10 +60,12 @@ class WorkEnd(Struct, frozen=True, kw_only=True):
     is_skipped: bool = False
     # the agent received its prompt
     has_begun: bool = False
+    # why a run that was refused would be refused again
+    refusal: Failure | None = None
 
     @property
     def last(self) -> AttemptResult:
-        return self.attempts.last if self.attempts else AttemptResult()
+        return self.attempts.last if self.attempts else AttemptResult(failure=self.refusal)
 
     @property
     def sessions(self) -> list[str]:
@@ -156,6 +158,7 @@ def _give_up(
         judged=Outcome("failure", [error.message, *hint]),
         prepared=prepared,
         has_begun=has_note(task.config.home, task.run.key),
+        refusal=make_failure("small_context") if isinstance(error, ModelContextError) else None,
     )
 
 
@@ -299,7 +302,7 @@ def _sum_up(task: RunTask, end: WorkEnd) -> JobResult:
         cost_nanos=spent.cost_nanos if end.has_begun else 0,
         usage=spent.usage,
         answer=redact_text(end.last.answer, key=key) if end.last.answer else None,
-        failure_kind=end.last.failure_kind if end.status == "failed" else None,
+        failure_kind=end.last.failure_kind if end.judged.outcome == "failure" else None,
         retry_at=end.attempts.retry_at if end.attempts and end.status == "failed" else None,
     )
 

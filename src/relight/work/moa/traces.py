@@ -122,9 +122,10 @@ class Tracer:
 
     def _describe_call(self, call: ModelCall) -> dict[str, Any]:
         response, endpoint, request = call.response, call.endpoint, call.request
-        usage = response.usage if response else Usage()
-        cost = self._find_cost(call, usage)
         failure = call.failure
+        # a call that was refused before any answer costs nothing
+        usage = response.usage if response else failure.usage if failure else Usage()
+        cost = self._find_cost(call, usage)
         figures = {
             "usage": {f"{k}_tokens": v for k, v in msgspec.structs.asdict(usage).items()},
             "cost_usd": None if cost.nanos is None else cost.nanos / 1e9,
