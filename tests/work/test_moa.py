@@ -21,7 +21,13 @@ from relight.errors import RelightError
 from relight.models.endpoints import UpstreamError
 from relight.store import Store
 from relight.work.moa.mixture import ADVISER, GUIDANCE, make_view
-from relight.work.moa.trace_report import find_trace, read_trace_file, report_trace
+from relight.work.moa.trace_report import (
+    find_trace,
+    list_traces,
+    read_trace_file,
+    report_trace,
+    sum_call_costs,
+)
 from relight.work.moa.traces import trace_path, write_trace
 from scripted import USAGE, Reply, Server, call
 
@@ -166,10 +172,19 @@ def test_a_failing_acting_model_is_reported_traced_and_recorded(tmp_path: Path) 
             list(client.chat.completions.create(messages=ASKED, stream=True))
         trace = find_trace(store, "s").turns
         kinds = store.query("select failure from turn where role = 'aggregator'")
+        summary = list_traces(store)[0]
+        spent = store.query("select sum(cost_nanos) from turn where cost_nanos is not null")
     assert [one["aggregator"]["failure"]["kind"] for one in trace] == ["auth", "auth"]
     assert kinds == [("auth",), ("auth",)]
     # refused before any answer: free, in the trace as in the record
     assert {one["aggregator"]["cost_usd"] for one in trace} == {0.0}
+    assert summary.cost_usd == pytest.approx(spent[0][0] / 1e9)
+
+
+def test_the_cost_of_a_traced_call_is_unknown_unless_it_was_refused() -> None:
+    late = {"failure": {"kind": "timeout", "reason": "it did not answer within 60 seconds"}}
+    refused = {"failure": {"kind": "auth", "reason": "HTTP 401: Unauthorized"}}
+    assert sum_call_costs([late, refused, {"cost_usd": "0.5"}, {"cached": True}]) == (0.5, 1)
 
 
 def test_a_broken_stream_is_a_failure_with_what_had_arrived(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from relight.work.moa.trace_report import (
     read_milliseconds,
     sum_call_costs,
     sum_models,
-    was_charged,
 )
 
 
@@ -70,7 +69,8 @@ def describe_calls(turn: Mapping[str, Any], agreement: Sequence[float | None]) -
                 "label": str(call.get("label") or call.get("model") or "unknown"),
                 "role": "acts" if is_acting else "advises",
                 "usage": usage if isinstance(usage, Mapping) else {},
-                "cost_usd": read_cost(call) if was_charged(call) else None,
+                "cost_usd": None if call.get("cached") else read_cost(call),
+                "unpriced": 0 if call.get("cached") else int(read_cost(call) is None),
                 "seconds": spent,
                 "is_cached": bool(call.get("cached")),
                 "failure": failure if isinstance(failure, Mapping) else None,

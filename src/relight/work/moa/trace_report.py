@@ -135,7 +135,8 @@ def _complete_call(call: dict[str, Any]) -> dict[str, Any]:
         reason = str(said).removeprefix(FAILED).removesuffix("]")
         failure, said = {"kind": classify_error(reason).kind, "reason": reason}, None
     known = {"duration_ms": None, "cached": False, **call}
-    return known | {"output": said, "cost_usd": read_cost(call), "failure": failure}
+    cost = read_cost({**call, "failure": failure})
+    return known | {"output": said, "cost_usd": cost, "failure": failure}
 
 
 def _has_calls(turn: dict[str, Any]) -> bool:
@@ -246,19 +247,17 @@ def report_trace(trace: TracedSession, number: int | None = None) -> TraceReport
     )
 
 
-def was_charged(call: Mapping[str, Any]) -> bool:
-    """True if a call can have cost anything: not cached, and not failed without output."""
-    usage = call.get("usage") or {}
-    has_tokens = isinstance(usage, Mapping) and usage.get("output_tokens") is not None
-    return not call.get("cached") and (has_tokens or not call.get("failure"))
-
-
 def read_cost(call: Mapping[str, Any]) -> float | None:
-    """Return the cost of a call, which may be a text; None if it is unknown."""
+    """Return the cost of a call, which may be a text; None if it is unknown.
+
+    A call that was refused before any answer costs nothing.
+    """
     try:
         return float(call["cost_usd"])
     except (KeyError, TypeError, ValueError):
-        return None
+        failure = call.get("failure")
+        reason = failure.get("reason") if isinstance(failure, Mapping) else None
+        return 0.0 if reason and classify_error(str(reason)).is_refusal else None
 
 
 def read_milliseconds(call: Mapping[str, Any]) -> int | None:
@@ -269,7 +268,7 @@ def read_milliseconds(call: Mapping[str, Any]) -> int | None:
 
 def sum_call_costs(calls: Iterable[Mapping[str, Any]]) -> tuple[float | None, int]:
     """Return the sum of the known costs, None without any, and the number of unknown ones."""
-    costs = [read_cost(call) for call in calls if was_charged(call)]
+    costs = [read_cost(call) for call in calls if not call.get("cached")]
     known = [cost for cost in costs if cost is not None]
     return (sum(known) if known else None), len(costs) - len(known)
 
@@ -343,9 +342,9 @@ def sum_models(
                 continue
             row.calls += 1
             row.failures += bool(call.get("failure"))
-            cost = read_cost(call) if was_charged(call) else None
+            cost = read_cost(call)
             row.cost_usd = (row.cost_usd or 0) + cost if cost is not None else row.cost_usd
-            row.unpriced_turns += cost is None and was_charged(call)
+            row.unpriced_turns += cost is None
             spent = read_milliseconds(call)
             row.duration_ms = row.duration_ms if spent is None else (row.duration_ms or 0) + spent
             row.untimed_calls += spent is None
