@@ -356,3 +356,19 @@ def show_url(url: str) -> str:
     user = f"{parts.username}@" if parts.username else ""
     port = f":{parts.port}" if parts.port else ""
     return f"{parts.scheme}://{user}{parts.hostname or ''}{port}{parts.path}"
+
+
+def make_markdown(
+    names: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    is_number: Callable[[str], bool],
+) -> str:
+    """Return a Markdown table with numbers to the right; None is a dash."""
+
+    def line(cells: Iterable[object]) -> str:
+        texts = ("–" if cell is None else clean(str(cell)) for cell in cells)
+        return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
+
+    rules = ["---:" if is_number(name) else "---" for name in names]
+    return "\n".join([line(names), line(rules), *map(line, rows)])

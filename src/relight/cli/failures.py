@@ -8,7 +8,6 @@ from relight.cli.options import (
     current_store,
     filter_options,
     format_options,
-    make_markdown,
     print_csv,
     print_json,
     print_no_match,
@@ -16,6 +15,7 @@ from relight.cli.options import (
     split_words,
 )
 from relight.errors import as_typed
+from relight.text import make_markdown
 
 if TYPE_CHECKING:
     from relight.reports.failed_work import FailedWork

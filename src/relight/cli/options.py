@@ -363,23 +363,6 @@ def print_csv(names: Sequence[str], rows: Iterable[Mapping[str, object]]) -> Non
     sys.stdout.flush()
 
 
-def make_markdown(
-    names: Sequence[str],
-    rows: Iterable[Sequence[object]],
-    *,
-    is_number: Callable[[str], bool],
-) -> str:
-    """Return a Markdown table with numbers to the right; None is a dash."""
-    from relight.text import clean
-
-    def line(cells: Iterable[object]) -> str:
-        texts = ("–" if cell is None else clean(str(cell)) for cell in cells)
-        return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
-
-    rules = ["---:" if is_number(name) else "---" for name in names]
-    return "\n".join([line(names), line(rules), *map(line, rows)])
-
-
 def split_words(text: str) -> list[str]:
     """Return the words of a comma-separated list."""
     return [word.strip() for word in text.split(",") if word.strip()]

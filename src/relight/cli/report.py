@@ -169,8 +169,8 @@ def print_report_csv(found: UsageReport) -> None:
 
 def markdown(found: UsageReport) -> str:
     """Return the report as a Markdown table, with the total in its last row."""
-    from relight.cli.options import make_markdown
     from relight.reports.metrics import USAGE_METRICS
+    from relight.text import make_markdown
 
     formatted = {one.name: one for one in USAGE_METRICS if one.name in FORMATTED}
 

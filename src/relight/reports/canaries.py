@@ -117,7 +117,7 @@ class CanaryList(Struct, frozen=True):
 
 
 class CanaryEvidence(Struct, frozen=True):
-    """What a canary is judged by: the tallies with counted replays, and the arms they are from."""
+    """The evidence about a canary: tallies with counted replays, and the arms they are from."""
 
     a: Tally
     b: Tally
@@ -232,8 +232,8 @@ def describe_canary(one: CanaryReport) -> str:
     if one.state == "running" and one.verdict == "good enough":
         ask = f" `{command} --promote` switches the job." if one.asks else ""
         return (
-            f"{one.model} is good enough for {one.name}, within {format_points(one.margin)}: {counts}."
-            f" Its runs were dealt at random.{saves}{ask}"
+            f"{one.model} is good enough for {one.name}, within {format_points(one.margin)}:"
+            f" {counts}. Its runs were dealt at random.{saves}{ask}"
         )
     if one.state == "running":
         return (

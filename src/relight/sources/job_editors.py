@@ -13,7 +13,7 @@ from relight.sources import list_sources
 
 
 class JobEditor(Protocol):
-    """What reads and changes the model of a scheduler's jobs; `key` is the job's id there."""
+    """A reader and writer of the model of a scheduler's jobs; `key` is the job's id there."""
 
     def __init__(self, home: Path, environment: Mapping[str, str]) -> None: ...
 

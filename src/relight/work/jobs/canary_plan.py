@@ -41,7 +41,7 @@ ADVICE = (
 
 
 class CanaryOrder(Struct, frozen=True, kw_only=True):
-    """What a person asks for: the model on trial, where it is, and the terms of the trial."""
+    """An order for a trial: the model on trial, where it is, and the terms of the trial."""
 
     model: str
     base_url: str | None = None
