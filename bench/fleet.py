@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from bench.decisions import Row, at_most, deal, judge_limit
-from relight.stats.canary import FIRST_SHARE, can_count, choose_step, find_share
+from relight.stats.canary import FIRST_SHARE, can_count, choose_canary_step, find_share
 from relight.stats.odds import GOOD_ODDS, LEAST_FAILURES, MARGIN, Tally, weigh_job
 
 DAYS = (30, 60, 90, 180)
@@ -111,7 +111,7 @@ def run_job(dice: random.Random, job: FleetJob, replayed: int) -> None:
         if not is_behind and (job.promoted_on is not None or number < next_look):
             continue
         first, second = Tally(*a), Tally(*b)
-        done = choose_step(first, second, is_promoted=job.promoted_on is not None)
+        done = choose_canary_step(first, second, is_promoted=job.promoted_on is not None)
         if done == "stop":
             job.back_on = number // pace
             return

@@ -93,7 +93,7 @@ SAME_NOUN = """
     read_document read_failures read_figures read_job read_limits read_number read_part read_secret
     read_session read_status read_template read_template_stats read_text read_trace read_usage
     read_words record_call remove_parts restore_template resume_job retire_template search
-    write_match
+    stop_canary write_match
 """
 SAME_ROLE = """
     add answer_event clear command compare connect delete export main postpone read_table record

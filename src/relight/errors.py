@@ -8,24 +8,28 @@ from pathlib import Path
 _MENTION = re.compile(r"(?<![\w./-])(?<!-m )relight (?=[a-z\[-])")
 
 
-class Typed:
+class TypedCommand:
     """The command that hints name, as a person typed it, and the folder of its `--home` if any.
 
     The command line sets both.
     """
 
-    command = "relight"
+    name = "relight"
     home: str | None = None
 
 
 def name_home(home: str | Path | None = None) -> None:
     """Let the commands in hints name this folder, so that they lead to the same store."""
-    Typed.home = shlex.quote(str(Path(home).expanduser().absolute())) if home else None
+    TypedCommand.home = shlex.quote(str(Path(home).expanduser().absolute())) if home else None
 
 
 def as_typed(text: str) -> str:
     """Return a hint of ours whose commands begin as this program was started, with its `--home`."""
-    command = f"{Typed.command} --home {Typed.home}" if Typed.home else Typed.command
+    command = (
+        f"{TypedCommand.name} --home {TypedCommand.home}"
+        if TypedCommand.home
+        else TypedCommand.name
+    )
     return _MENTION.sub(lambda _: f"{command} ", text)
 
 

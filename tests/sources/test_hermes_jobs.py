@@ -17,7 +17,7 @@ from relight.reports.canaries import read_canary_list
 from relight.sources.hermes.job_models import HermesJobs
 from relight.sources.job_editors import find_job_editor
 from relight.store import Store
-from relight.work.jobs.canaries import answer, review_canaries
+from relight.work.jobs.canaries import do_as_asked, review_canaries
 from relight.work.jobs.canary_plan import CanaryOrder, plan_canary, start_canary
 
 JOB = "0123456789ab"
@@ -190,9 +190,9 @@ def test_a_person_promotes_and_rolls_back_a_job_of_hermes(
     order = CanaryOrder(model="small", anyway=True)
     start_canary(store, plan_canary(store, "digest", order, now=ledger.now + 120_000))
     name = f"hermes:{JOB}"
-    answer(store, name, "promote", made_by="ada", now=ledger.now + 130_000)
+    do_as_asked(store, name, "promote", made_by="ada", now=ledger.now + 130_000)
     assert read_jobs(hermes)[0]["model"] == "small"
-    answer(store, name, "back", made_by="ada", now=ledger.now + 140_000)
+    do_as_asked(store, name, "back", made_by="ada", now=ledger.now + 140_000)
     assert read_jobs(hermes)[0]["model"] == "big"
     switches = read_canary_list(store, name).switches
     assert [(one.from_model, one.to_model, one.made_by) for one in switches] == [

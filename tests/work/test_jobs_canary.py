@@ -24,13 +24,13 @@ from relight.store.alarms import read_alarm_rows
 from relight.store.canaries import CanaryRow, read_canaries
 from relight.store.queries.filters import Filter
 from relight.store.queries.runs import read_runs
-from relight.work.jobs.canaries import answer, find_canary, review_canaries
+from relight.work.jobs.canaries import do_as_asked, find_canary, review_canaries
 from relight.work.jobs.canary_plan import CanaryOrder, plan_canary, start_canary
 from relight.work.jobs.claimed_run import run_now
 from relight.work.jobs.job import JobResult
 from relight.work.jobs.leases import Holder
 from relight.work.jobs.registry import add_job, add_jobs, find_job, remove_job
-from relight.work.jobs.replays import find_tasks, replay_tasks
+from relight.work.jobs.replays import find_repeatable_tasks, replay_tasks
 from relight.work.jobs.run import execute_run
 from relight.work.jobs.slots import begin, claim_due, finish, start_now
 from relight.work.notices import notify_news
@@ -182,11 +182,11 @@ def test_without_auto_it_asks_and_a_person_promotes(store: Store) -> None:
     assert [(need.kind, need.command) for need in needs if need.kind == "canary"] == [
         ("canary", "relight job canary triage --promote")
     ]
-    answer(store, "triage", "promote", made_by="ada", now=days.now)
+    do_as_asked(store, "triage", "promote", made_by="ada", now=days.now)
     assert find_job(store, "triage").model == "small"
     assert read_canary_list(store, "triage").switches[0].made_by == "ada"
     with pytest.raises(RelightError, match="promoted already"):
-        answer(store, "triage", "stop", made_by="ada", now=days.now)
+        do_as_asked(store, "triage", "stop", made_by="ada", now=days.now)
 
 
 def test_a_promoted_model_that_gets_worse_goes_back_by_itself(store: Store) -> None:
@@ -215,14 +215,14 @@ def test_without_auto_a_promoted_model_that_gets_worse_asks(store: Store) -> Non
     days = Days(store, {"big": 1.0, "small": 1.0})
     days.run(100)
     days.start()
-    answer(store, "triage", "promote", made_by="ada", now=days.now)
+    do_as_asked(store, "triage", "promote", made_by="ada", now=days.now)
     days.rates["small"] = 0.5
     days.run(40)
     one = days.show()
     assert (one.state, one.asks) == ("promoted", "back")
     assert find_job(store, "triage").model == "small"
     assert "--back" in one.sentence
-    answer(store, "triage", "back", made_by="ada", now=days.now)
+    do_as_asked(store, "triage", "back", made_by="ada", now=days.now)
     assert find_job(store, "triage").model == "big"
 
 
@@ -308,7 +308,7 @@ def test_a_person_stops_a_trial_and_a_claimed_slot_runs_on_the_model_in_use(stor
     days.start(share=0.99)
     days.now += HOUR
     (run_id,) = claim_due(store, HOLDER, now=days.now, limit=4)
-    answer(store, "triage", "stop", made_by="ada", now=days.now)
+    do_as_asked(store, "triage", "stop", made_by="ada", now=days.now)
     begun = begin(store, run_id, HOLDER, now=days.now)
     assert begun is not None
     assert begun[0].model == "big"
@@ -481,6 +481,6 @@ def test_past_tasks_are_repeated_in_a_copy_of_the_folder_on_both_models(tmp_path
 
 def test_the_tasks_of_another_program_are_not_repeated(store: Store) -> None:
     job = jobs.make_job("notes", runner="command", command=["true"])
-    tasks, skipped = find_tasks(store, job, "big", number=9)
+    tasks, skipped = find_repeatable_tasks(store, job, "big", number=9)
     assert tasks == []
     assert "may do anything" in skipped[0]

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TextIO
 
 import click
 
-from relight.errors import RelightError, StoreError, Typed, as_typed, name_home
+from relight.errors import RelightError, StoreError, TypedCommand, as_typed, name_home
 
 TYPED = "RELIGHT_COMMAND"  # `./dev` sets it
 # the variable that is set if a shell asks for completions
@@ -167,7 +167,7 @@ def relight(
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line; print an error once, with a hint."""
     words = sys.argv[1:] if arguments is None else arguments
-    Typed.command = _find_command()
+    TypedCommand.name = _find_command()
     if arguments is None:
         os.environ.pop(TYPED, None)  # it is not the command of programs that this one starts
     _open_standard_streams()
@@ -254,7 +254,7 @@ def _run(words: list[str], *, is_program: bool) -> int:
     try:
         code: Any = relight.main(
             words,
-            prog_name=Typed.command,
+            prog_name=TypedCommand.name,
             complete_var=COMPLETING,
             standalone_mode=False,
             obj=is_program,

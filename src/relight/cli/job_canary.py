@@ -161,10 +161,10 @@ def _show_task(line: str) -> None:
 def _answer(store: "Store", name: str, action: str) -> None:
     import getpass
 
-    from relight.work.jobs.canaries import answer
+    from relight.work.jobs.canaries import do_as_asked
 
     job = _find_name(store, name) or name
-    answer(store, job, action, made_by=getpass.getuser(), now=round(time.time() * 1000))
+    do_as_asked(store, job, action, made_by=getpass.getuser(), now=round(time.time() * 1000))
 
 
 def _print(found: "CanaryList", name: str | None) -> None:

@@ -162,7 +162,7 @@ def find_question(row: CanaryRow) -> Question | None:
     return "back" if row.state == "promoted" and row.verdict == "worse" else None
 
 
-def read_evidence(store: Store, row: CanaryRow) -> CanaryEvidence:
+def read_canary_evidence(store: Store, row: CanaryRow) -> CanaryEvidence:
     """Return the runs that a canary is judged by."""
     control, candidate = count_arms(store, row)
     replay = msgspec.json.decode(row.replay, type=ReplayReport) if row.replay else None
@@ -174,7 +174,7 @@ def read_evidence(store: Store, row: CanaryRow) -> CanaryEvidence:
 
 def show_canary(store: Store, row: CanaryRow, *, now: int | None = None) -> CanaryReport:
     """Return a canary with its counts, its interval and its sentence."""
-    seen = read_evidence(store, row)
+    seen = read_canary_evidence(store, row)
     low = high = None
     if seen.a.runs and seen.b.runs:
         low, high = find_interval([(seen.a, seen.b)])

@@ -46,7 +46,9 @@ def find_share(a: Tally, b: Tally, *, first: float = FIRST_SHARE, margin: float 
     return max(first, LATER_SHARE) if is_clean else first
 
 
-def choose_step(a: Tally, b: Tally, *, margin: float = MARGIN, is_promoted: bool = False) -> Step:
+def choose_canary_step(
+    a: Tally, b: Tally, *, margin: float = MARGIN, is_promoted: bool = False
+) -> Step:
     """Return what a canary does next; a promoted one can only be stopped, which is a roll-back.
 
     >>> choose_step(Tally(100, 0), Tally(0, 3)), choose_step(Tally(100, 0), Tally(70, 0))

@@ -156,10 +156,10 @@ def stop_canary(store: Store, _: given.NoParameters, path: Path) -> CanaryReport
 
 
 def _answer_canary(store: Store, path: Path, action: str) -> CanaryReport:
-    from relight.work.jobs.canaries import answer
+    from relight.work.jobs.canaries import do_as_asked
 
     now = round(time.time() * 1000)
-    row = answer(store, path["job"], action, made_by="dashboard", now=now)
+    row = do_as_asked(store, path["job"], action, made_by="dashboard", now=now)
     return show_canary(store, row, now=now)
 
 

@@ -13,10 +13,10 @@ import msgspec
 from msgspec.structs import replace
 
 from relight.errors import MissingError, RelightError
-from relight.reports.canaries import CanaryEvidence, read_evidence
+from relight.reports.canaries import CanaryEvidence, read_canary_evidence
 from relight.reports.comparison.sentences import count_of
 from relight.sources.job_editors import JobEditor, find_job_editor
-from relight.stats.canary import choose_step, find_share
+from relight.stats.canary import choose_canary_step, find_share
 from relight.store import Store
 from relight.store.alarms import find_last_alarm
 from relight.store.canaries import (
@@ -86,8 +86,10 @@ def _review(store: Store, row: CanaryRow, *, now: int) -> CanaryRow | None:
         return _end(store, row, "replaced", reason, now=now)
     if ":" in row.job:
         _join_last(store, row)
-    seen = read_evidence(store, row)
-    step = choose_step(seen.a, seen.b, margin=row.margin, is_promoted=row.state == "promoted")
+    seen = read_canary_evidence(store, row)
+    step = choose_canary_step(
+        seen.a, seen.b, margin=row.margin, is_promoted=row.state == "promoted"
+    )
     if row.state == "promoted":
         return _watch(store, row, seen, is_worse=step == "stop", now=now)
     if step == "stop":
@@ -151,7 +153,7 @@ def stop_canary(
 
 def promote(store: Store, row: CanaryRow, *, made_by: str, now: int) -> CanaryRow | None:
     """Switch the job to the model on trial, and watch it from then on."""
-    seen = read_evidence(store, row)
+    seen = read_canary_evidence(store, row)
     good = "good enough" if row.verdict == "good enough" or made_by == AUTO else "asked for"
     reason = f"{good}, within {row.margin * 100:g} points: {_count(row, seen)}"
     changes = {"state": "promoted", "promoted_at": now, "verdict": None, "verdict_at": None}
@@ -227,7 +229,7 @@ def find_canary(store: Store, job: str) -> CanaryRow:
     return found
 
 
-def answer(store: Store, job: str, action: str, *, made_by: str, now: int) -> CanaryRow:
+def do_as_asked(store: Store, job: str, action: str, *, made_by: str, now: int) -> CanaryRow:
     """Stop, promote or roll back the canary of a job, because a person asked for it."""
     row = find_canary(store, job)
     wanted = "promoted" if action == "back" else "running"

@@ -74,7 +74,7 @@ def replay_tasks(
             "tasks of another scheduler's job cannot be repeated safely", "leave out --replay"
         )
     job = find_job(store, canary.job)
-    tasks, skipped = find_tasks(store, job, canary.against, number=number)
+    tasks, skipped = find_repeatable_tasks(store, job, canary.against, number=number)
     for line in skipped[:SHOWN_SKIPPED]:
         report(f"not repeated: {line}")
     if not tasks:
@@ -113,7 +113,7 @@ def replay_tasks(
     return msgspec.json.encode(found).decode()
 
 
-def find_tasks(
+def find_repeatable_tasks(
     store: Store, job: JobDefinition, model: str | None, *, number: int
 ) -> tuple[list[PastTask], list[str]]:
     """Return the newest different tasks that can be repeated safely, and why others cannot."""
