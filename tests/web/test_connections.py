@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import io
+import logging
 import socket
 import threading
 import time
@@ -14,6 +15,7 @@ import uvicorn
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
+from relight.cli.serve import make_server
 from relight.web.connections import LimitedConnection, TroubleReporter
 from relight.web.token_checks import MOST_WAITING, PAUSE_SECONDS, TokenChecks
 
@@ -161,3 +163,19 @@ def test_running_out_of_descriptors_is_reported_in_one_line() -> None:
     loop.close()
     assert written.getvalue().count("\n") == 1
     assert "Too many open files" in written.getvalue()
+
+
+def test_requests_that_the_end_of_the_server_cuts_off_fill_no_log() -> None:
+    async def app(*_: object) -> None: ...
+
+    make_server(app)
+    log, seen = logging.getLogger("uvicorn.error"), list[str]()
+    handler = logging.Handler()
+    handler.emit = lambda record: seen.append(str(record.exc_info))  # type: ignore[method-assign]
+    log.addHandler(handler)
+    log.error("Cancel %s running task(s), timeout graceful shutdown exceeded", 8)
+    log.error("Exception in ASGI application", exc_info=asyncio.CancelledError())
+    log.error("Exception in ASGI application", exc_info=ValueError("broken"))
+    log.removeHandler(handler)
+    assert len(seen) == 1
+    assert "broken" in seen[0]

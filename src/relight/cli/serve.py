@@ -175,9 +175,11 @@ def run_app(app: "ASGIApp", listening: socket.socket) -> None:
 
 def make_server(app: "ASGIApp") -> "uvicorn.Server":
     """Return a server with limits of time and number, so that strangers cannot block it."""
+    import logging
+
     import uvicorn
 
-    from relight.web.connections import LimitedConnection, count_acceptable
+    from relight.web.connections import LimitedConnection, count_acceptable, is_worth_logging
 
     LimitedConnection.limit = count_acceptable()
     settings = uvicorn.Config(
@@ -192,6 +194,7 @@ def make_server(app: "ASGIApp") -> "uvicorn.Server":
         server_header=False,
         timeout_graceful_shutdown=2,
     )
+    logging.getLogger("uvicorn.error").addFilter(is_worth_logging)
     return uvicorn.Server(settings)
 
 

@@ -1,6 +1,7 @@
 """Connections of the server: limits of time and number, so that strangers cannot block it."""
 
 import asyncio
+import logging
 import sys
 import time
 from typing import Any
@@ -29,6 +30,13 @@ def count_acceptable() -> int:
     if granted == resource.RLIM_INFINITY:
         return MOST_CONNECTIONS
     return max(8, min(MOST_CONNECTIONS, granted - OWN_DESCRIPTORS))
+
+
+def is_worth_logging(record: logging.LogRecord) -> bool:
+    """False for requests that the end of the server cuts off: they need no traceback."""
+    error = record.exc_info[1] if record.exc_info else None
+    is_cut_off = isinstance(error, asyncio.CancelledError)
+    return not is_cut_off and not str(record.msg).startswith("Cancel ")
 
 
 class LimitedConnection(H11Protocol):
