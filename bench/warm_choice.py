@@ -34,8 +34,9 @@ from relight.stats.permutation import cluster_bootstrap
 from relight.store import Store, open_store
 from relight.store.templates import insert_version, set_state
 from relight.warm import index
-from relight.warm.capture import Material, make_template
+from relight.warm.capture import make_template
 from relight.warm.choice import rank_templates
+from relight.warm.material import Material
 from relight.warm.words import read_command
 
 # rel@1, nDCG@5 and own that the choice must reach, over all tasks

@@ -51,7 +51,7 @@ def test_a_session_that_is_too_short_is_refused_with_the_figure(store: Store) ->
 
 
 def test_a_session_in_which_much_failed_is_refused_with_the_figure(store: Store) -> None:
-    facts = [{"call_id": f"call_{n}", "is_error": True} for n in range(3)]
+    facts = [{"call_id": f"call_{n}", "is_error": True} for n in range(9, 12)]
     with pytest.raises(RelightError, match=r"25\.0% of 12 calls failed, at most 10%"):
         build_warm.capture(store, TASK, calls=facts)
 

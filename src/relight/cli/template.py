@@ -58,6 +58,9 @@ def command() -> None:
     help="Calls at most; by default, as many as fit.",
 )
 @click.option("--project", metavar="P", help="By default, the session's.")
+@click.option(
+    "--task", type=click.IntRange(1), metavar="N", help="Only the session's Nth task, from 1 on."
+)
 @click.option("--outcome", type=click.Choice(OUTCOMES), help="If known.")
 @click.option("--force", is_flag=True, help="Overrule the quality gate; the template records it.")
 @json_option
@@ -70,23 +73,27 @@ def create(
     category: str | None,
     max_examples: int | None,
     project: str | None,
+    task: int | None,
     outcome: str | None,
     force: bool,
     as_json: bool,
 ) -> None:
-    """Make a template of a session.
+    """Make a template of a session, or one of each of its tasks.
 
-    A name that is taken gets a new version.
+    A session of several tasks, from prompt to prompt, makes one template of each task that is good
+    enough. --task makes one of them alone, --name one of the whole session. A name that is taken
+    gets a new version.
     """
     from relight.cli import screen
-    from relight.warm.capture import capture_template
+    from relight.warm.capture import capture_tasks
 
     with current_store() as store:
         before = {one.name for one in read_templates(store, with_retired=False)}
-        made = capture_template(
+        found = capture_tasks(
             store,
             session,
             name=name,
+            task=task,
             description=description,
             tags=split_words(tags),
             task_type=task_type,
@@ -98,12 +105,14 @@ def create(
         )
         retired = before - {one.name for one in read_templates(store, with_retired=False)}
     if as_json:
-        print_json(replace(show_template(made), made_way=sorted(retired)))
+        view = replace(show_template(found[0]), made_way=sorted(retired))
+        print_json(replace(view, more=[one.name for one in found[1:]]))
         return
-    screen.print_text(f"{made.name} version {made.version}: {describe_template(made)}")
-    screen.print_text(describe_redactions(made))
-    for rule in made.overruled:
-        screen.print_text(f"overruled by --force: {rule}")
+    for made in found:
+        screen.print_text(f"{made.name} version {made.version}: {describe_template(made)}")
+        screen.print_text(describe_redactions(made))
+        for rule in made.overruled:
+            screen.print_text(f"overruled by --force: {rule}")
     for one in sorted(retired):
         hint = as_typed("`relight template restore` brings it back")
         screen.print_text(f"{one} retired to make room; {hint}")

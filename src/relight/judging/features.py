@@ -109,7 +109,7 @@ def measure_session(
         corrections=_count_texts("user_corrections", entries, "user"),
         give_ups=_count_texts("give_ups", entries, "assistant"),
         time_outs=sum(verdict.kind == "timeout" for verdict in verdicts),
-        last_tests_passed=_find_last_tests(made, verdicts),
+        last_tests_passed=find_last_tests(made, verdicts),
         is_submitted=_is_submitted(entries, made),
         is_handed_over=any(_matches("handed_over", call.tool) for call in made),
     )
@@ -224,7 +224,8 @@ def _longest_run(failed: Sequence[bool]) -> int:
     return longest
 
 
-def _find_last_tests(calls: Sequence[Call], verdicts: Sequence[Verdict]) -> bool | None:
+def find_last_tests(calls: Sequence[Call], verdicts: Sequence[Verdict]) -> bool | None:
+    """Return whether the tests run last passed; None if none were run."""
     for call, verdict in zip(reversed(calls), reversed(verdicts), strict=True):
         result = read_text(call.result)
         outcome = find_test_outcome(call.tool, call.arguments, result, verdict=verdict)

@@ -29,6 +29,7 @@ ONGOING = ("claimed", "running")
 STOPPED = ("interrupted", "rejected")
 TESTS_FAILED = "the last test run failed"
 ENDED_WITH_ANSWER = "it ended with an answer"
+PERSON_SAID = "a person said"
 NO_ANSWER = "no answer after the last user message"
 # the signs that decide in a run
 RUN_SIGNS = frozenset(
@@ -185,7 +186,7 @@ def find_signs(seen: OutcomeEvidence) -> Iterator[Sign]:
 def _find_words(seen: OutcomeEvidence) -> Iterator[Sign]:
     if seen.label:
         why = f": {seen.label_why}" if seen.label_why else ""
-        yield Sign(seen.label, f"a person said {seen.label}{why}")
+        yield Sign(seen.label, f"{PERSON_SAID} {seen.label}{why}")
     if seen.source_outcome:
         yield Sign(seen.source_outcome, f"the source says {seen.source_outcome}")
 

@@ -48,6 +48,8 @@ class Score(Struct, frozen=True, kw_only=True):
     tool_results: int
     error_count: int
     error_rate: float | None
+    # of the later half of the calls
+    late_error_rate: float | None = None
     unique_tools: int
     # their names
     tools: tuple[str, ...]
@@ -89,6 +91,7 @@ def score_measures(measures: Measures, *, weights: Weights | None = None) -> Sco
         tool_results=measures.tool_results,
         error_count=measures.error_count,
         error_rate=rate,
+        late_error_rate=measures.features.get("late_failures"),
         unique_tools=len(measures.tools),
         tools=measures.tools,
         is_proficient=is_proficient(measures.total_messages, calls),

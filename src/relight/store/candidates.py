@@ -5,7 +5,10 @@ from collections.abc import Collection, Sequence
 from msgspec import Struct
 
 from relight.store import Store
-from relight.store.sql import Connection, flag, list_marks
+from relight.store.derive.outcomes import read_proven
+from relight.store.queries.gate import LATE_CALLS
+from relight.store.queries.steps import OWN_CALLS
+from relight.store.sql import Connection, count_if, flag, list_marks
 
 
 class SourceSession(Struct, frozen=True):
@@ -24,6 +27,8 @@ class SessionBar(Struct, frozen=True):
     least_calls: int
     least_messages: int
     failure_rate: float
+    # of all calls, if those of the later half hardly ever failed
+    recovered_rate: float
 
 
 def count_candidates(store: Store) -> int:
@@ -50,26 +55,56 @@ def read_source_session(store: Store, session_id: int) -> SourceSession:
     )[0]
 
 
-# Successes whose calls hardly ever failed, and that no template was made from. Signs of success are
-# enough for a candidate: what it is worth is measured.
+# Successes whose calls hardly ever failed, or no more in their later half, and that no template was
+# made from. Signs of success are enough for a candidate: what it is worth is measured.
 _CLEARS_BAR = """
-    (outcome = 'success' or points_to = 'success') and root_id = session.id and is_frozen = 0
-        and (select sum(tool_calls) >= ? and sum(tool_failures) <= ? * sum(tool_calls)
-            from session_day where session_id = session.id)
-        and (select sum(messages) from session_words where session_id = session.id) >= ?
+    ({is_good}) and root_id = session.id and is_frozen = 0
+        and (select sum(tool_calls) from session_day where session_id = session.id) >= {calls}
+        and (select sum(messages) from session_words where session_id = session.id) >= {messages}
         and not exists (
             select 1 from template_version where source_session = source || ':' || key)
 """
+_IS_GOOD = """(outcome = 'success' or points_to = 'success')
+    and (select sum(tool_failures) <= {rate} * sum(tool_calls) from session_day
+            where session_id = session.id)
+        or (outcome = 'success' or points_to = 'success')
+    and (select sum(tool_failures) <= {recovered} * sum(tool_calls) from session_day
+            where session_id = session.id)
+    and (select {errors} <= {rate} * count(*) from {late})"""
+# a task before the last one may have succeeded whatever became of the session
+_HAS_PROMPTS = "(select sum(user_messages) from session_words where session_id = session.id) > 1"
 _NEWEST_FIRST = "order by started_at desc nulls last, session.id"
+_SUCCESSES_FIRST = _NEWEST_FIRST.replace(
+    "by", f"""by {flag("coalesce(outcome, '') = 'success'")} desc,""", 1
+)
+
+
+def _clear_bar(database: Connection, bar: SessionBar) -> str:
+    """The test of sessions that clear the bar.
+
+    Of a session with several tasks an earlier one can count only if some sign proves an outcome.
+    """
+    late = LATE_CALLS.replace(OWN_CALLS, "tool_call.session_id = session.id")
+    is_good = _IS_GOOD.format(
+        rate=bar.failure_rate,
+        recovered=bar.recovered_rate,
+        errors=count_if("label = 'error'"),
+        late=late,
+    )
+    if read_proven(database):
+        is_good += f" or {_HAS_PROMPTS}"
+    return _CLEARS_BAR.format(is_good=is_good, calls=bar.least_calls, messages=bar.least_messages)
 
 
 def find_good_sessions(store: Store, bar: SessionBar, *, limit: int) -> list[tuple[int, str]]:
     """Return ids and names of sessions that clear the bar and made no template, newest first."""
-    return store.query(
-        "select session.id, source || ':' || key from session"
-        f" where {_CLEARS_BAR} {_NEWEST_FIRST} limit ?",
-        (bar.least_calls, bar.failure_rate, bar.least_messages, limit),
-    )
+    with store.reading() as database:
+        found = database.execute(
+            "select session.id, source || ':' || key from session"
+            f" where {_clear_bar(database, bar)} {_SUCCESSES_FIRST} limit ?",
+            (limit,),
+        )
+        return [(session_id, name) for session_id, name in found]
 
 
 def take_due(
@@ -92,18 +127,11 @@ def take_due(
         _insert_due(database, touched)
         rows = database.execute(
             f"select session.id, {flag(is_over)}"
-            f" from session where {_CLEARS_BAR}"
+            f" from session where {_clear_bar(database, bar)}"
             " and session.id in (select session_id from candidate_due)"
             " and (select sum(length(records)) from tape_part where session_id = session.id) <= ?"
             f" {_NEWEST_FIRST}",
-            (
-                over_before,
-                *complete,
-                bar.least_calls,
-                bar.failure_rate,
-                bar.least_messages,
-                tape_bytes,
-            ),
+            (over_before, *complete, tape_bytes),
         ).fetchall()
         database.execute("delete from candidate_due")
         _insert_due(database, [found for found, is_ended in rows if not is_ended])

@@ -16,7 +16,7 @@ from relight.reports.labels import read_fitted_weights
 from relight.store import Store
 from relight.store.candidates import find_good_sessions
 from relight.warm.automatic import BAR
-from relight.warm.capture import make_template, read_material
+from relight.warm.capture import list_tasks, make_template
 from relight.warm.curation import find_neighbours, refuse_crowding, refuse_duplicate, refuse_twin
 from relight.warm.gate import find_failed_rules, make_figures
 from relight.warm.library import (
@@ -26,6 +26,7 @@ from relight.warm.library import (
     read_candidates,
     restore_template,
 )
+from relight.warm.material import Material, read_material
 
 CHECKED = 200
 
@@ -54,18 +55,28 @@ def capture_candidates(
     for session_id, name in find_good_sessions(store, BAR, limit=CHECKED):
         if sum(one.template is not None for one in found) >= limit:
             break
-        try:
-            template = _make(store, session_id, tags)
-            refuse_twin(store, template, planned)
-            refuse_crowding(store, template, planned)
-            if dry_run:
-                planned.append(template)
-            else:
-                template = add_version(store, template, is_new=True)
-            found.append(Candidate(name, template, "clears the bar"))
-        except RelightError as error:
-            found.append(Candidate(name, None, error.message))
+        for material in _read_tasks(store, session_id, name, found):
+            try:
+                template = _make(store, material, tags)
+                refuse_twin(store, template, planned)
+                refuse_crowding(store, template, planned)
+                if dry_run:
+                    planned.append(template)
+                else:
+                    template = add_version(store, template, is_new=True)
+                found.append(Candidate(name, template, "clears the bar"))
+            except RelightError as error:
+                found.append(Candidate(name, None, error.message))
     return found
+
+
+def _read_tasks(store: Store, session_id: int, name: str, found: list[Candidate]) -> list[Material]:
+    """The tasks of a session; one that cannot be read is added to what was found."""
+    try:
+        return list_tasks(store, read_material(store, session_id))
+    except RelightError as error:
+        found.append(Candidate(name, None, error.message))
+        return []
 
 
 def make_candidates(
@@ -75,13 +86,9 @@ def make_candidates(
     made: list[Template] = []
     for session_id in sessions:
         try:
-            template = _make(store, session_id, ())
-            if is_used:
-                refuse_crowding(store, template)
-                made.append(add_version(store, template, is_new=True))
-            else:
-                refuse_twin(store, template, read_candidates(store))
-                made.append(_propose(store, template, at))
+            tasks = list_tasks(store, read_material(store, session_id))
+            offered = [_offer(store, one, at=at, is_used=is_used) for one in tasks]
+            made += [one for one in offered if one is not None]
         except RelightError:
             continue  # `template auto` reports why
         except Exception as error:  # noqa: BLE001 - no error here may fail an import
@@ -89,6 +96,19 @@ def make_candidates(
         if len(made) >= limit:
             break
     return made
+
+
+def _offer(store: Store, material: Material, *, at: int, is_used: bool) -> Template | None:
+    """Add the template of a task, in use or as a candidate; None if it is refused."""
+    try:
+        template = _make(store, material, ())
+        if is_used:
+            refuse_crowding(store, template)
+            return add_version(store, template, is_new=True)
+        refuse_twin(store, template, read_candidates(store))
+        return _propose(store, template, at)
+    except RelightError:
+        return None  # `template auto` reports why
 
 
 def _propose(store: Store, template: Template, now: int) -> Template:
@@ -123,12 +143,12 @@ def _accept(
     return Candidate(session, waiting, "was a candidate")
 
 
-def _make(store: Store, session_id: int, tags: Sequence[str]) -> Template:
-    material = read_material(store, session_id)
+def _make(store: Store, material: Material, tags: Sequence[str]) -> Template:
     score = score_session(
         material.messages, calls=material.calls, weights=read_fitted_weights(store)
     )
-    if failed := find_failed_rules(make_figures(score, material.outcome, material.evidence)):
+    figures = make_figures(score, material.outcome, material.evidence)
+    if failed := find_failed_rules(figures, most=BAR.failure_rate):
         raise RelightError(failed[0])
     template = make_template(store, material, score, tags=[*tags, "auto"])
     refuse_duplicate(store, template)

@@ -4,30 +4,26 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from hashlib import blake2b
 from pathlib import PurePath
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
-from relight.chat.messages import read_entries, skip_injected
+from relight.chat.messages import read_entries
 from relight.chat.shorten import clean_text
 from relight.chat.similarity import LIMIT, Vector, weigh_words
-from relight.chat.validity import check_messages, validate_messages
-from relight.checks import check_count, check_text, describe, refuse
+from relight.chat.validity import validate_messages
+from relight.checks import check_count, check_text
 from relight.errors import RelightError
 from relight.judging.scoring import Score, score_session
 from relight.model import OUTCOMES
 from relight.names import slug
-from relight.redact import redact
 from relight.reports.labels import read_fitted_weights
 from relight.reports.sessions import find_session
-from relight.reports.transcript import read_transcript
 from relight.store import Store
-from relight.store.candidates import read_source_session
+from relight.store.derive.outcomes import read_proven
 from relight.store.queries.sessions import read_name
 from relight.store.template_words import read_calibration, read_rarities
 from relight.text import strip_hidden
@@ -35,7 +31,9 @@ from relight.warm.curation import drop_candidates, find_objections, offer_force,
 from relight.warm.gate import find_failed_rules, find_refusal, make_figures, refuse_session
 from relight.warm.injection import SEED_TOKENS
 from relight.warm.library import Template, add_version, check_kind, check_name, check_words
+from relight.warm.material import Material, read_material, redact_messages, take_material
 from relight.warm.seeds import count_text, extract_seed
+from relight.warm.tasks import cut_tasks
 from relight.warm.words import read_words
 
 _PLACEHOLDER = re.compile(r"\[redacted:([\w-]+):")
@@ -50,23 +48,29 @@ _GREETING = re.compile(
     r"(?: there| all| everyone| team)?[\s,.!:;–-]*",
     re.IGNORECASE,
 )
+# a task begins with what is to be done: the words that ask for it are no part of a name
+_ASKING = re.compile(
+    r"\W*(?:(?:thanks|thank you|great|perfect)\b[^.!\n]{0,40}[.!]\s*)?"
+    r"(?:now|next|then|also|so)?[\s,]*"
+    r"(?:please\b|(?:could|can|would|will) you\b|i'?d like you to\b|let(?:'|’)?s\b"
+    r"|(?:i|we) (?:want|need|would like|'d like) (?:you )?to\b"
+    r"|your task is to\b|help me(?: to)?\b|[\s,])*",
+    re.IGNORECASE,
+)
+# the word that most tasks begin with; another word with a capital may be a person's name
+_VERB = re.compile(
+    r"(?:add|allow|build|change|check|clean|convert|correct|create|debug|delete|document|drop|explain"
+    r"|export|extend|extract|find|fix|implement|import|improve|install|investigate|make|merge|migrate"
+    r"|move|port|prepare|refactor|release|remove|rename|replace|restore|review|rewrite|run|set|show"
+    r"|simplify|speed|split|support|switch|test|translate|update|upgrade|use|write)\b",
+    re.IGNORECASE,
+)
 _PERSON = re.compile(
     r"\b(?:(?i:my (?:\w+ )?name(?: is|'s|’s)|name:)\s+\w+|(?i:i am|i'm|i’m)\s+[A-Z]\w+)"
     r"(?:[ -][A-Z]\w+){0,2}(?i:\s+and\b)?[\s,.!:;–-]*"
 )
 _WORD = re.compile(r"\w+")
-
-
-class Material(Struct, frozen=True, kw_only=True):
-    """A session that a template can be made from: redacted, with what is known of its outcome."""
-
-    messages: list[dict[str, Any]]
-    calls: list[dict[str, Any]]
-    outcome: str
-    evidence: list[str]
-    source_session: str | None = None
-    project: str | None = None
-    title: str | None = None
+_SENTENCE = re.compile(r"[.:;?!]\s|,\s|\n\s*\n")
 
 
 def capture_template(
@@ -83,6 +87,7 @@ def capture_template(
     messages: Sequence[Mapping[str, Any]] | None = None,
     calls: Iterable[Mapping[str, Any]] | None = None,
     outcome: str | None = None,
+    task: int | None = None,
     force: bool = False,
     now: int | None = None,
 ) -> Template:
@@ -94,7 +99,8 @@ def capture_template(
     version. If the project's category then has too many live templates, the weakest retires.
 
     `category` and `task_type` replace what the calls say. `max_examples` limits the calls in the
-    seed, which otherwise fills its tokens.
+    seed, which otherwise fills its tokens. `task` is the number of one task of the session, from 1
+    on; without it the template is about all of them.
     """
     if outcome is not None and outcome not in OUTCOMES:
         raise RelightError(f"{outcome!r} is not an outcome", f"use one of {', '.join(OUTCOMES)}")
@@ -108,13 +114,15 @@ def capture_template(
     description = check_text("description", description) if description else ""
     if messages is None:
         row = find_session(store, clean_text(str(session_id)))
-        if not force:
+        if not force and task is None:
             refusal = find_refusal(store, row, read_name(store, row).session, outcome=outcome)
             if refusal is not None:
                 raise refusal
         material = read_material(store, row)
     else:
         material = take_material(store, session_id, messages=messages, calls=calls)
+    if task is not None:
+        material = _choose_task(store, material, task)
     if outcome is not None:
         given = [f"given at capture: {outcome}"]
         material = replace(material, outcome=outcome, evidence=given + material.evidence)
@@ -147,73 +155,43 @@ def capture_template(
     return added
 
 
-def read_material(store: Store, session_id: int) -> Material:
-    """Return the material of a recorded session."""
-    transcript = read_transcript(store, session_id)
-    session = read_source_session(store, session_id)
-    return Material(
-        messages=redact_messages(store, transcript.messages),
-        calls=transcript.calls,
-        outcome=session.outcome or "unknown",
-        evidence=msgspec.json.decode(session.outcome_evidence or "[]"),
-        source_session=session.name,
-        project=session.project,
-        title=session.title,
-    )
+def capture_tasks(
+    store: Store, session_id: str, *, name: str | None = None, **options: Any
+) -> list[Template]:
+    """Add one template for each task of a recorded session that is good enough.
+
+    `options` are those of `capture_template`. With a name or the number of a task it is one. Raise
+    if no task is good enough.
+    """
+    row = find_session(store, clean_text(str(session_id)))
+    tasks = [] if name or options.get("task") else list_tasks(store, read_material(store, row))
+    if len(tasks) < 2:
+        return [capture_template(store, session_id, name=name, **options)]
+    made: list[Template] = []
+    refused: list[RelightError] = []
+    for number in range(1, len(tasks) + 1):
+        try:
+            made.append(capture_template(store, session_id, **options | {"task": number}))
+        except RelightError as error:
+            refused.append(error)
+    if not made:
+        raise refused[0]
+    return made
 
 
-def take_material(
-    store: Store,
-    session_id: object,
-    *,
-    messages: Iterable[Mapping[str, Any]],
-    calls: Iterable[Mapping[str, Any]] | None,
-) -> Material:
-    """Return the material of a session that a program passes, which need not be in the store."""
-    own = list(skip_injected(check_messages(_check_list("messages", messages))))
-    facts = [] if calls is None else _check_list("calls", calls)
-    if not all(isinstance(call, Mapping) for call in facts):
-        raise refuse("calls", "must be a list of objects", 'as {"call_id": …, "is_error": …}')
-    return Material(
-        messages=redact_messages(store, own),
-        calls=[dict(call) for call in facts],
-        outcome="unknown",
-        evidence=[],
-        source_session=None if session_id is None else clean_text(str(session_id)),
-    )
+def list_tasks(store: Store, material: Material) -> list[Material]:
+    """Return the material of each task of a session, judged as this store judges sessions."""
+    with store.reading() as database:
+        proven = read_proven(database)
+    return cut_tasks(material, proven)
 
 
-def _check_list(name: str, values: Any) -> list[Any]:
-    """Return the values as a list; raise if they are a text or an object."""
-    if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
-        raise refuse(name, f"must be a list of OpenAI chat {name}, not {describe(values)}")
-    return list(values)
-
-
-def redact_messages(store: Store, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the messages without secrets, by today's rules."""
-    try:
-        data = b"\n".join(msgspec.json.encode(_make_plain(message)) for message in messages)
-    except RecursionError as error:
-        raise RelightError("the messages are nested too deeply") from error
-    clean = redact(data, key=store.redaction_key)
-    return [msgspec.json.decode(line) for line in clean.split(b"\n") if line]
-
-
-def _make_plain(value: Any) -> Any:
-    """Return a value as JSON can hold it; programs mix their own objects into messages."""
-    if isinstance(value, str):
-        return clean_text(value)
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    if isinstance(value, Mapping):
-        return {clean_text(str(name)): _make_plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple | AbstractSet):
-        return [_make_plain(one) for one in value]
-    try:
-        return msgspec.to_builtins(value)
-    except (TypeError, ValueError):
-        return describe(value)
+def _choose_task(store: Store, material: Material, number: int) -> Material:
+    tasks = list_tasks(store, material)
+    if not 1 <= check_count("task", number, least=1) <= len(tasks):
+        has = "one task" if len(tasks) == 1 else f"{len(tasks)} tasks"
+        raise RelightError(f"there is no task {number}: the session has {has}")
+    return tasks[number - 1]
 
 
 def make_template(
@@ -303,6 +281,9 @@ def hash_seed(seed: Sequence[Mapping[str, Any]]) -> str:
 def propose_name(store: Store, text: str, *, category: str, project: str | None) -> str:
     """Return a name from the words of a task; the library adds a number if it is taken."""
     plain = _PERSON.sub(" ", _GREETING.sub("", text[:LIMIT], count=1))
+    plain = _ASKING.sub("", plain, count=1)
+    if plain[:2].istitle() and _VERB.match(plain):
+        plain = plain[0].lower() + plain[1:]
     words = plain.split()
     if len(words) > SHORT_WORDS:
         words = _find_rare_words(store, plain)
@@ -313,12 +294,16 @@ def propose_name(store: Store, text: str, *, category: str, project: str | None)
 def _find_rare_words(store: Store, text: str) -> list[str]:
     """Return the first words that few templates hold, or the rarest if fewer than two are rare.
 
-    In running text a capital letter begins a sentence or a name, so such words are left out.
+    In running text a capital letter begins a sentence or a name, so such words are left out; those
+    of capitals alone are formats and the like. A first sentence of three rare words or more is
+    what the task is about.
     """
     stems = {
         word: list(found)
         for word in _WORD.findall(text)
-        if word.islower() and not any(map(str.isdigit, word)) and (found := weigh_words(word))
+        if (word.islower() or (word.isupper() and len(word) > 1))
+        and not any(map(str.isdigit, word))
+        and (found := weigh_words(word))
     }
     with store.reading() as database:
         most = COMMON * read_calibration(database).live
@@ -328,6 +313,9 @@ def _find_rare_words(store: Store, text: str) -> list[str]:
         for word, found in stems.items()
     }
     rare = [word for word in held if held[word] <= most]
+    first = set(_WORD.findall(_SENTENCE.split(text.strip(), maxsplit=1)[0]))
+    if len(leading := [word for word in rare if word in first]) >= NAME_WORDS_LEAST:
+        return leading[:NAME_WORDS]
     if len(rare) > 1:
         return rare[:NAME_WORDS]
     rarest = sorted(held, key=held.__getitem__)[:NAME_WORDS_LEAST]

@@ -18,13 +18,20 @@ from relight.reports.transcript import read_transcript
 from relight.store import Store
 from relight.store.queries.gate import read_gate_counts
 
+# a session that recovered may have failed this often in all
+RECOVERED_RATE = 0.5
+
 
 class GateFigures(Struct, frozen=True, kw_only=True):
-    """The figures of a session that the gate is about; the rate is None if no call was judged."""
+    """The figures of a session that the gate is about; rates are None if no call was judged.
+
+    `late_error_rate` is that of the later half of the calls.
+    """
 
     messages: int
     calls: int
     error_rate: float | None
+    late_error_rate: float | None = None
     outcome: str
     evidence: list[str]
 
@@ -40,6 +47,7 @@ def read_figures(store: Store, session_id: int, *, outcome: str | None = None) -
         messages=messages,
         calls=found.calls,
         error_rate=found.errors / found.judged if found.judged else None,
+        late_error_rate=found.late_errors / found.late if found.late else None,
         outcome=outcome or found.outcome,
         evidence=found.evidence,
     )
@@ -51,13 +59,23 @@ def make_figures(score: Score, outcome: str, evidence: list[str]) -> GateFigures
         messages=score.total_messages,
         calls=score.tool_calls,
         error_rate=score.error_rate,
+        late_error_rate=score.late_error_rate,
         outcome=outcome,
         evidence=evidence,
     )
 
 
-def find_failed_rules(figures: GateFigures) -> list[str]:
-    """Return the rules of the quality gate that a session fails, each with its figure."""
+def is_recovered(figures: GateFigures, *, most: float = SUCCESSFUL_FAILURE_RATE) -> bool:
+    """True if a session failed early and worked then: what cured it teaches most."""
+    early, late = figures.error_rate, figures.late_error_rate
+    return early is not None and late is not None and early <= RECOVERED_RATE and late <= most
+
+
+def find_failed_rules(figures: GateFigures, *, most: float = SUCCESSFUL_FAILURE_RATE) -> list[str]:
+    """Return the rules of the quality gate that a session fails, each with its figure.
+
+    At most the share `most` of its calls may have failed, or of the later half of them.
+    """
     failed = []
     if not is_proficient(figures.messages, figures.calls):
         failed.append(
@@ -66,10 +84,10 @@ def find_failed_rules(figures: GateFigures) -> list[str]:
         )
     if figures.error_rate is None and figures.calls:
         failed.append(f"nothing shows whether its {figures.calls} calls failed")
-    elif (figures.error_rate or 0.0) > SUCCESSFUL_FAILURE_RATE:
+    elif (figures.error_rate or 0.0) > most and not is_recovered(figures, most=most):
         failed.append(
             f"too many failures: {figures.error_rate:.1%} of {figures.calls} calls failed,"
-            f" at most {SUCCESSFUL_FAILURE_RATE:.0%} may"
+            f" at most {most:.0%} may"
         )
     if figures.outcome == "failure":
         why = figures.evidence[0] if figures.evidence else "no evidence is recorded"

@@ -53,6 +53,8 @@ class TemplateView(TemplateFacts, frozen=True, kw_only=True):
     versions: list[int] | UnsetType = UNSET
     # with a template just made: the names of those that retired for it
     made_way: list[str] | UnsetType = UNSET
+    # and of those that further tasks of the session made
+    more: list[str] | UnsetType = UNSET
 
 
 class TemplateList(Struct, frozen=True):

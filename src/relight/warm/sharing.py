@@ -20,10 +20,11 @@ from relight.store import Store
 from relight.store.templates import has_name
 from relight.text import strip_hidden
 from relight.times import write_time
-from relight.warm.capture import count_redactions, hash_seed, read_actions, redact_messages
+from relight.warm.capture import count_redactions, hash_seed, read_actions
 from relight.warm.curation import find_objections, offer_force, retire_weakest
 from relight.warm.injection import SEED_TOKENS
 from relight.warm.library import NAME_LIMIT, Template, add_version, check_name
+from relight.warm.material import redact_messages
 from relight.warm.seeds import count_text, extract_seed
 from relight.warm.words import read_words
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from relight.reports import alarms
 from relight.reports.canaries import CanaryReport, show_canary
@@ -17,7 +18,7 @@ from relight.store import Store
 from relight.store.queries.sessions import read_name
 from relight.times import write_time
 from relight.warm import library
-from relight.warm.capture import capture_template
+from relight.warm.capture import capture_tasks
 from relight.warm.curation import take_into_use
 from relight.web import parameters as given
 from relight.work.jobs import registry
@@ -65,8 +66,8 @@ def label_session(store: Store, body: given.LabelBody, path: Path) -> SessionLab
 
 
 def capture_session(store: Store, body: given.CaptureBody, path: Path) -> library.TemplateView:
-    """Capture a template from a session."""
-    captured = capture_template(
+    """Capture a template from a session, or one from each of its tasks."""
+    captured, *more = capture_tasks(
         store,
         path["session"],
         name=body.name or None,
@@ -79,7 +80,7 @@ def capture_session(store: Store, body: given.CaptureBody, path: Path) -> librar
         outcome=body.outcome or None,
         force=body.force,
     )
-    return library.show_template(captured)
+    return replace(library.show_template(captured), more=[one.name for one in more])
 
 
 def create_template(store: Store, body: given.CaptureSessionBody, _: Path) -> library.TemplateView:

@@ -6,6 +6,15 @@ from relight.store import Store
 from relight.store.queries.steps import OWN_CALLS
 from relight.store.sql import count_if, read_list, same
 
+# the later half of a session's judged calls
+LATE_CALLS = f"""(
+    select label from (
+        select label, row_number() over (order by at nulls last, place) as number,
+            count(*) over () as calls
+        from tool_call where {OWN_CALLS} and label <> 'unknown'
+    ) as judged where number > calls / 2
+) as late_calls"""
+
 
 class GateCounts(Struct, frozen=True):
     """The counts of a session by which it makes a template, or not."""
@@ -14,6 +23,9 @@ class GateCounts(Struct, frozen=True):
     calls: int
     judged: int
     errors: int
+    # judged calls of the later half, and how many of them failed
+    late: int
+    late_errors: int
     outcome: str
     evidence: list[str]
 
@@ -28,6 +40,8 @@ def read_gate_counts(store: Store, session_id: int) -> GateCounts:
                 as messages,
             count(tool_call.id) as calls,
             {count_if("label <> 'unknown'")} as judged, {count_if("label = 'error'")} as errors,
+            (select count(*) from {LATE_CALLS}) as late,
+            (select {count_if("label = 'error'")} from {LATE_CALLS}) as late_errors,
             coalesce(session.outcome, 'unknown') as outcome,
             session.outcome_evidence as evidence
         from session left join tool_call on {OWN_CALLS}
