@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.labelled import FIELDS, Labelled, merge_calls, read_sessions
+from bench.lesson_effect import measure_lesson_effect
 from bench.measure import judge, print_rows
 from bench.warm_choice import measure_choice
 from bench.warm_lessons import measure_lessons, measure_repositories
@@ -50,6 +51,7 @@ def main(words: list[str]) -> int:
     folder: Path | None = asked.data
     rows: list[Row] = [("what", "figure", "limit", "")]
     rows += [*measure_speed(), *measure_report(), *measure_repositories()]
+    rows += measure_lesson_effect()
     kinds = ("*.jsonl", "*.jsonl.gz", "*.json")
     files = sorted(path for kind in kinds for path in folder.rglob(kind)) if folder else []
     for file in files:

@@ -73,6 +73,13 @@ class TemplateSettings(Struct, forbid_unknown_fields=True):
     auto: Literal["candidates", "use", "off"] = "candidates"
 
 
+class LessonSettings(Struct, forbid_unknown_fields=True):
+    """`[lessons]`: whether sessions begin with those of their project, and the share held out."""
+
+    give: bool = True
+    hold_out: Annotated[int, Meta(ge=0, lt=1)] | Annotated[float, Meta(ge=0, lt=1)] = 0.2
+
+
 class MoaSettings(Struct, forbid_unknown_fields=True):
     """`[moa]`. Presets are validated when one is used."""
 
@@ -207,6 +214,7 @@ class Settings(Struct, forbid_unknown_fields=True, kw_only=True):
     plans: dict[str, PlanSettings] = {}
     limits: dict[str, LimitSettings] = {}
     templates: TemplateSettings = field(default_factory=TemplateSettings)
+    lessons: LessonSettings = field(default_factory=LessonSettings)
     moa: MoaSettings = field(default_factory=MoaSettings)
     jobs: JobSettings = field(default_factory=JobSettings)
     display: DisplaySettings = field(default_factory=DisplaySettings)
@@ -258,6 +266,7 @@ class Config(Settings, kw_only=True):
 _KNOWN = {
     "$": Settings.__struct_fields__,
     "$.templates": TemplateSettings.__struct_fields__,
+    "$.lessons": LessonSettings.__struct_fields__,
     "$.moa": MoaSettings.__struct_fields__,
     "$.jobs": JobSettings.__struct_fields__,
     "$.jobs.routes[...]": JobRoute.__struct_fields__,
@@ -276,6 +285,7 @@ _EXPECTED = {
     "templates.max_live_per_category": "a whole number, 0 for no limit",
     "templates.hold_out": "a share from 0 to below 1",
     "templates.auto": "candidates, use or off",
+    "lessons.hold_out": "a share from 0 to below 1",
     "jobs.budget_usd_per_day": "a number above 0",
     "jobs.warn_at": "a number above 0",
     "jobs.context_tokens": "a whole number above 0",

@@ -3,6 +3,7 @@
 import pytest
 from bench.repositories import play_repository
 from bench.warm_lessons import measure_invented
+from msgspec.structs import replace
 
 from relight.cli.demo.dice import Dice
 from relight.judging.lessons import (
@@ -184,6 +185,22 @@ def test_a_lesson_ends_when_its_failure_stops() -> None:
     hits = [hit(n) for n in range(6)]
     assert derive_lessons([*hits, spared(7)])
     assert derive_lessons([*hits, spared(7), spared(8)]) == []
+
+
+def test_sessions_that_began_with_a_lesson_count_neither_for_nor_against_it() -> None:
+    """One that works hides its own failure; one that fails nevertheless shows it is still there."""
+    hits = [hit(n) for n in range(1, 7)]
+    (lesson,) = derive_lessons(hits)
+    given = frozenset([lesson.key])
+    told = [replace(spared(n), given=given) for n in range(7, 40)]
+    (same,) = derive_lessons([*hits, *told])
+    assert (same.hit, same.of_sessions, same.cured) == (6, 6, 6)
+    assert same.probability == pytest.approx(lesson.probability, rel=0.2)
+    held_out = [spared(40), spared(41)]
+    assert derive_lessons([*hits, *told, *held_out]) == []
+    still = replace(hit(42), given=given)
+    (kept,) = derive_lessons([*hits, *told, *held_out, still])
+    assert (kept.hit, kept.of_sessions, kept.last_at) == (6, 8, 42 * HOUR)
 
 
 def test_the_lesson_that_saves_most_comes_first() -> None:

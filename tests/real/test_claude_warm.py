@@ -1,4 +1,4 @@
-"""Claude Code itself with Relight's hook: the seed reaches the model, once, and is in no count."""
+"""Claude Code itself with Relight's hook: lessons and seed reach the model once, in no count."""
 
 import json
 from pathlib import Path
@@ -7,8 +7,9 @@ from uuid import uuid4
 
 import build
 import build_warm
+from build_lessons import prepare_start
 from clients import Claude
-from relight.chat.messages import TAG
+from relight.chat.messages import LESSONS_TAG, TAG
 from relight.model import row_id
 from relight.reports.listing import list_sessions
 from relight.reports.transcript import read_transcript
@@ -29,28 +30,34 @@ def answer(request: dict[str, Any]) -> Reply:
     return Reply("The rounding is right now.")
 
 
-def find_seeds(server: AgentServer) -> list[int]:
+def find_seeds(server: AgentServer, mark: str = f"<{TAG} ") -> list[int]:
     """How often the seed stands in each request of the conversation."""
-    marks = [json.dumps(one["messages"]).count(f"<{TAG} ") for one in server.asked]
+    marks = [json.dumps(one["messages"]).count(mark) for one in server.asked]
     return [count for count, one in zip(marks, server.asked, strict=True) if one.get("tools")]
 
 
-def test_the_first_prompt_gets_the_seed_and_no_count_holds_it(tmp_path: Path) -> None:
-    with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
-        build_warm.capture(store, "Fix the rounding in the invoices module", name="fix-rounding")
+def find_lessons(server: AgentServer) -> list[int]:
+    return find_seeds(server, f"<{LESSONS_TAG}>")
+
+
+def test_the_first_prompt_gets_lessons_and_seed_and_no_count_holds_them(tmp_path: Path) -> None:
+    prepare_start(tmp_path, "Fix the rounding in the invoices module")
     with AgentServer(answer) as server:
         claude = Claude(tmp_path, server.root_url)
         claude.relight("warm", "--install", "claude-code", "--yes")
         said = claude.ask(TASK)
         assert said["result"] == "The rounding is right now."
-        assert find_seeds(server) == [1, 1]
+        assert find_seeds(server) == find_lessons(server) == [1, 1]
+        first = json.dumps(server.asked[-1]["messages"])
+        assert first.index("What worked: `python3`") < first.index(f"<{TAG} ")
         claude.ask("Is the rounding of invoices right as well?", "--resume", said["session_id"])
-        assert set(find_seeds(server)) == {1}  # the first one stays; a later prompt adds none
+        # the first ones stay; a later prompt adds none
+        assert set(find_seeds(server)) == set(find_lessons(server)) == {1}
         claude.relight("warm", "--install", "claude-code", "--remove", "--yes")
         asked = len(server.asked)
         claude.ask(TASK)
         later = [json.dumps(one["messages"]) for one in server.asked[asked:]]
-        assert not any(f"<{TAG} " in one for one in later)
+        assert not any(f"<{TAG} " in one or f"<{LESSONS_TAG}>" in one for one in later)
     with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
         build.import_home(store, tmp_path, sources=["claude-code"])
         ((key, source, arm),) = store.query("select session_key, source, arm from provision")
@@ -63,11 +70,11 @@ def test_the_first_prompt_gets_the_seed_and_no_count_holds_it(tmp_path: Path) ->
         messages = read_transcript(store, row_id("session", "claude-code", key)).messages
     assert (title, calls) == (TASK, 1)
     assert TAG not in json.dumps(messages)
+    assert LESSONS_TAG not in json.dumps(messages)
 
 
-def test_a_fork_gets_no_second_seed_and_counts_for_its_parents_arm(tmp_path: Path) -> None:
-    with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
-        build_warm.capture(store, "Fix the rounding in the invoices module", name="fix-rounding")
+def test_a_fork_gets_no_second_start_and_counts_for_its_parents_arm(tmp_path: Path) -> None:
+    prepare_start(tmp_path, "Fix the rounding in the invoices module")
     with AgentServer(answer) as server:
         claude = Claude(tmp_path, server.root_url)
         claude.relight("warm", "--install", "claude-code", "--yes")
@@ -77,15 +84,20 @@ def test_a_fork_gets_no_second_seed_and_counts_for_its_parents_arm(tmp_path: Pat
         fork = claude.ask("Is the rounding of invoices right as well?", *words)["session_id"]
         later = [one for one in server.asked[asked:] if one.get("tools")]
     assert fork != parent
-    # the fork has its parent's seed, which it copied with the conversation
-    assert [json.dumps(one["messages"]).count(f"<{TAG} ") for one in later] == [1] * len(later)
+    # the fork has its parent's start, which it copied with the conversation
+    for mark in (f"<{TAG} ", f"<{LESSONS_TAG}>"):
+        assert [json.dumps(one["messages"]).count(mark) for one in later] == [1] * len(later)
     with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
         build.import_home(store, tmp_path, sources=["claude-code"])
         arms = dict(store.query("select session_key, arm from provision"))
         report = read_holdout(store)
         (unit,) = read_arm_sessions(store)
         listed = list_sessions(store, listing=Listing(arm="warm")).sessions
-        ((tokens,),) = store.query("select sum(output_tokens) from session_day")
+        ((tokens,),) = store.query(
+            "select sum(output_tokens) from session_day join session on session.id = session_id"
+            " where key in (?, ?)",
+            (parent, fork),
+        )
     assert arms == {parent: "warm", fork: "continued"}
     assert report.provisions == {"warm": 1, "cold": 0, "abstained": 0}
     assert report.sessions == {"warm": 1, "cold": 0}

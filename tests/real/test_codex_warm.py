@@ -1,4 +1,4 @@
-"""Codex itself with Relight's hook: once it is trusted, the seed reaches the model, once."""
+"""Codex itself with Relight's hook: once it is trusted, lessons and seed reach the model, once."""
 
 import json
 from pathlib import Path
@@ -6,8 +6,9 @@ from typing import Any
 
 import build
 import build_warm
+from build_lessons import prepare_start
 from clients import Codex
-from relight.chat.messages import TAG
+from relight.chat.messages import LESSONS_TAG, TAG
 from relight.model import row_id
 from relight.reports.transcript import read_transcript
 from relight.warm.agents.settings import AGENTS, find_trouble
@@ -22,13 +23,15 @@ def answer(_: dict[str, Any]) -> Reply:
 
 
 def find_seeds(server: AgentServer) -> list[int]:
-    """How often the seed stands in each request."""
-    return [json.dumps(one["input"]).count(f"<{TAG} ") for one in server.asked]
+    """How often the seed stands in each request; the lessons stand there as often."""
+    texts = [json.dumps(one["input"]) for one in server.asked]
+    seeds = [text.count(f"<{TAG} ") for text in texts]
+    assert [text.count(f"<{LESSONS_TAG}>") for text in texts] == seeds
+    return seeds
 
 
 def test_the_first_prompt_gets_the_seed_once_the_hook_is_trusted(tmp_path: Path) -> None:
-    with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
-        build_warm.capture(store, "Fix the rounding in the invoices module", name="fix-rounding")
+    prepare_start(tmp_path, "Fix the rounding in the invoices module")
     with AgentServer(answer) as server:
         codex = Codex(tmp_path, server.base_url)
         said = codex.relight("warm", "--install", "codex", "--yes")
@@ -56,3 +59,4 @@ def test_the_first_prompt_gets_the_seed_once_the_hook_is_trusted(tmp_path: Path)
     assert arms == {session: "warm", fork: "continued"}
     assert title == TASK
     assert TAG not in json.dumps(messages)
+    assert LESSONS_TAG not in json.dumps(messages)

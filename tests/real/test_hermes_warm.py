@@ -9,8 +9,9 @@ from typing import Any
 
 import build
 import build_warm
+from build_lessons import prepare_start
 from clients import find_hermes
-from relight.chat.messages import TAG
+from relight.chat.messages import LESSONS_TAG, TAG
 from relight.store import Store
 from relight.warm.agents.settings import apply_change, plan_change
 from scripted import Reply, Server, call, has_results
@@ -87,13 +88,20 @@ def recorded(store: Store) -> tuple[int, int, int]:
     return row[0], row[1], row[2]
 
 
-def test_the_first_turn_gets_the_seed_and_no_count_holds_it(tmp_path: Path) -> None:
+def test_the_first_turn_gets_lessons_and_seed_and_no_count_holds_them(tmp_path: Path) -> None:
     put_package(tmp_path / "package")
-    with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
-        build_warm.capture(store, "Fix the rounding in the invoices module", name="fix-rounding")
+    prepare_start(tmp_path, "Fix the rounding in the invoices module")
     with Server(answer) as server:
         run_hermes(tmp_path, server.base_url, "chat", "-q", TASK, "-Q", "--yolo")
         first, second = (one.body for one in server.chats[:2])
+        asked = len(server.chats)
+        words = ("chat", "-q", "And elsewhere?", "-Q", "--yolo", "--continue")
+        run_hermes(tmp_path, server.base_url, *words)
+        later = [user_texts(one.body) for one in server.chats[asked:]]
+    assert user_texts(first).count(f"<{LESSONS_TAG}>") == 1
+    assert later
+    # what a hook adds is not in Hermes' record, and a session that goes on gets it no second time
+    assert not any(LESSONS_TAG in text or TAG in text for text in later)
     assert f'<{TAG} name=\\"fix-rounding\\"' in user_texts(first)
     assert user_texts(first) == user_texts(second)  # as it was, for the cache
     with build_warm.open_warm(tmp_path, hold_out=0.0) as store:

@@ -210,13 +210,15 @@ def _make_image_source(address: str) -> dict[str, str]:
 
 
 TAG = "relight-example"
+LESSONS_TAG = "relight-lessons"
 OPENING = "Here is an example from an earlier session, named "
 CLOSING = "That was the example. I will now do the task I am given."
-_BEGIN = re.compile(rf"<{TAG}\b")
-_END = re.compile(rf"</{TAG}>\s*")
+_TAGS = f"{TAG}|{LESSONS_TAG}"
+_BEGIN = re.compile(rf"<({_TAGS})\b")
+_ENDS = {tag: re.compile(rf"</{tag}>\s*") for tag in (TAG, LESSONS_TAG)}
 # what agents and hooks write into a person's message, as blocks and as whole messages
 BLOCKS = (
-    *(TAG, "system-reminder", "task-notification", "user-prompt-submit-hook"),
+    *(TAG, LESSONS_TAG, "system-reminder", "task-notification", "user-prompt-submit-hook"),
     *("session-start-hook", "ide_opened_file", "ide_selection", "environment_context"),
     *("user_instructions", "local-command-caveat"),
 )
@@ -234,7 +236,7 @@ def wrap_block(text: str, *, name: str, version: int) -> str:
     User: Count.
     </relight-example>
     """
-    inside = re.sub(rf"(?i){TAG}", "relight example", text)
+    inside = _hide_tags(text)
     title = re.sub(r'[<>"\s]+', " ", name).strip()
     return (
         f'<{TAG} name="{title}" version="{version}">\n'
@@ -243,15 +245,32 @@ def wrap_block(text: str, *, name: str, version: int) -> str:
     )
 
 
+def wrap_lessons(text: str) -> str:
+    """Return lessons as a block that cannot be closed from inside.
+
+    >>> print(wrap_lessons("- `python`: missing."))
+    <relight-lessons>
+    - `python`: missing.
+    </relight-lessons>
+    """
+    return f"<{LESSONS_TAG}>\n{_hide_tags(text)}\n</{LESSONS_TAG}>"
+
+
+def _hide_tags(text: str) -> str:
+    return re.sub(rf"(?i){_TAGS}", lambda found: found[0].replace("-", " "), text)
+
+
 def strip_block(text: str) -> str:
-    """Return a text without the examples that were put into it.
+    """Return a text without the examples and lessons that were put into it.
 
     >>> strip_block("<relight-example name='a'>\\nx\\n</relight-example>\\n\\nDo it.")
     'Do it.'
     """
     pieces, done = [], 0
     # each search goes on where the one before ended, so that no text is read twice
-    while (begin := _BEGIN.search(text, done)) and (end := _END.search(text, begin.end())):
+    while (begin := _BEGIN.search(text, done)) and (
+        end := _ENDS[begin[1]].search(text, begin.end())
+    ):
         pieces.append(text[done : begin.start()])
         done = end.end()
     return "".join([*pieces, text[done:]]) if pieces else text
@@ -294,7 +313,7 @@ def find_injected(spoken: Iterable[tuple[object, object]]) -> list[bool]:
     is_example, found = False, []
     for role, content in spoken:
         text = "".join(_read_texts(content))
-        is_example = is_example or (role == "user" and text.startswith(OPENING))
+        is_example = is_example or (role == "user" and strip_block(text).startswith(OPENING))
         found.append(is_example)
         is_example = is_example and not (role == "assistant" and text.endswith(CLOSING))
     return found
@@ -312,7 +331,7 @@ def _strip_content(content: Any) -> Any:
     """Content without examples; a list loses the parts that held nothing else."""
     if isinstance(content, str):
         return strip_block(content)
-    if not any(f"<{TAG}" in text for text in _read_texts(content)):
+    if not any(_BEGIN.search(text) for text in _read_texts(content)):
         return content
     kept = []
     for part in content:

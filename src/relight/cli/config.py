@@ -49,6 +49,9 @@ five_hour_usd = 35             # or …_tokens; week_usd, week_tokens
 max_live_per_category = 5      # per project and category; 0: any number
 hold_out = 0.2                 # the share of sessions that start cold
 auto = "candidates"            # or "use", or "off": what imports create
+[lessons]
+give = true                    # sessions begin with those of their project
+hold_out = 0.2                 # the share of sessions that begin without
 [moa]
 save_traces = true             # record every turn of a mixture
 trace_dir = "~/traces"         # may name $VARIABLES; default: moa-traces/
@@ -174,6 +177,8 @@ def show(as_json: bool) -> None:
     click.echo(
         f"templates: {live} live per project and category, {config.templates.hold_out:.0%} held out"
     )
+    held = f"given, {config.lessons.hold_out:.0%} held out" if config.lessons.give else "not given"
+    click.echo(f"lessons: {held}")
     saved = f"saved in {config.trace_folder}" if config.moa.save_traces else "not saved"
     click.echo(f"moa: {', '.join(config.moa.presets) or 'no presets'}, traces {saved}")
     limit = config.jobs.budget_usd_per_day

@@ -51,13 +51,14 @@ def _refuse_effect(_: click.Context, __: click.Parameter, value: str | None) -> 
 @click.option("--effect", hidden=True, expose_value=False, callback=_refuse_effect)
 @json_option
 def report(name: str | None, template: str | None, plan: int | None, as_json: bool) -> None:
-    """Show the effect of warm starts, or the result of an experiment.
+    """Show the effect of warm starts and lessons, or the result of an experiment.
 
     Without NAME, sessions that started warm are compared with those held out cold: whole sessions,
     never single calls, in the arms they were dealt to, without what Relight put into them. The
     verdict follows the plan that was written before these sessions (`relight experiment plan`). It
-    holds however often you look. With NAME, the tasks of that experiment are compared pair by
-    pair, once all of them are done.
+    holds however often you look. Sessions that began with the lessons of their project are compared
+    with those held out from lessons, which chance deals apart. With NAME, the tasks of that
+    experiment are compared pair by pair, once all of them are done.
     """
     if name is not None:
         if template is not None or plan is not None:
@@ -87,15 +88,22 @@ def report(name: str | None, template: str | None, plan: int | None, as_json: bo
     "--early-effect", type=float, metavar="X", help="Planned fall of early failures, such as 0.03."
 )
 @click.option(
+    "--cause-effect",
+    type=float,
+    metavar="X",
+    help="Planned fall of failures by the causes of lessons, such as 0.3.",
+)
+@click.option(
     "--error", type=float, metavar="X", help="Wrong verdicts accepted without an effect: 0.05."
 )
 @yes_option
 @json_option
 def plan(yes: bool, as_json: bool, **changes: Any) -> None:
-    """Show how warm starts are compared, or change it for later sessions.
+    """Show how warm starts and lessons are compared, or change it for later sessions.
 
     The first session that is dealt to an arm begins with the default plan: both figures, 10 points
-    of success, 3 points of early failures, 5 wrong verdicts in 100. A changed plan begins a new
+    of success, 3 points of early failures, 30 points of sessions that fail by the cause of a
+    lesson, 5 wrong verdicts in 100. A changed plan begins a new
     comparison that counts only later sessions. `report --plan N` shows an earlier one.
     """
     from relight.warm.plans import WarmPlanList, change_plan, find_plan, read_warm_plans

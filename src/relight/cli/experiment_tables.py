@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from relight.warm.plans import WarmPlan
     from relight.work.experiments.budget import ExperimentSummary
     from relight.work.experiments.holdout import HoldoutReport
+    from relight.work.experiments.lesson_effect import LessonEffect
     from relight.work.experiments.metrics import ArmMetric
     from relight.work.experiments.pairs import PairedReport
 
@@ -22,7 +23,7 @@ def print_holdout(found: "HoldoutReport", template: str | None = None) -> None:
     from relight.cli.screen import clean
 
     given = found.provisions
-    if not any(given.values()) and found.plan.number in (None, 1):
+    if not found.lessons and not any(given.values()) and found.plan.number in (None, 1):
         todo = as_typed(
             "`relight template auto` makes templates, `relight warm --install` adds them"
         )
@@ -60,6 +61,32 @@ def print_holdout(found: "HoldoutReport", template: str | None = None) -> None:
         click.echo(f"retired because it did harm: {clean(name)}")
     for warning in found.warnings:
         click.echo(f"warning: {warning}")
+    if found.lessons:
+        _print_lessons(found.lessons)
+
+
+def _print_lessons(found: "LessonEffect") -> None:
+    from relight.cli import screen
+
+    arms = found.sessions
+    click.echo(f"\nlessons: {arms['given']:,} sessions given, {arms['held_out']:,} held out")
+    for sentence in found.sentences:
+        click.echo(sentence)
+    if found.unread:
+        hint = as_typed("`relight lessons` reads them")
+        click.echo(f"{found.unread:,} sessions are not read for failures yet; {hint}")
+    if found.lessons:
+        columns = [screen.Column("lesson", is_number=False, lines=3)]
+        columns += [screen.Column(name) for name in ("failed, given", "failed, held out")]
+        rows = [
+            [
+                one.text,
+                f"{one.given_failed:,} of {one.given_sessions:,}",
+                f"{one.held_out_failed:,} of {one.held_out_sessions:,}",
+            ]
+            for one in found.lessons
+        ]
+        screen.print_table(columns, rows)
 
 
 def print_plans(plans: "Sequence[WarmPlan]") -> None:
@@ -68,7 +95,7 @@ def print_plans(plans: "Sequence[WarmPlan]") -> None:
     if plans[0].number is None:
         click.echo("no session was dealt to an arm yet; the first one begins with this plan:")
     columns = [screen.Column("plan"), screen.Column("compares", is_number=False)]
-    columns += [screen.Column(name) for name in ("success", "early failures", "error")]
+    columns += [screen.Column(name) for name in ("success", "early failures", "lessons", "error")]
     columns += [screen.Column(name, is_number=False) for name in ("from", "to")]
     screen.print_table(
         columns,
@@ -78,6 +105,7 @@ def print_plans(plans: "Sequence[WarmPlan]") -> None:
                 {"early_failures": "early failures"}.get(plan.measure, plan.measure),
                 f"+{plan.effect * 100:g} points" if plan.has_success else "",
                 f"−{plan.early_effect * 100:g} points" if plan.has_early_failures else "",
+                f"−{plan.cause_effect * 100:g} points",
                 screen.share(plan.error),
                 (plan.begun_at or "")[:10],
                 (plan.ended_at or "")[:10],

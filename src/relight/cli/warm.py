@@ -27,6 +27,7 @@ class WarmStart(Struct, frozen=True, kw_only=True):
     template_version: int | None
     similarity: float | None
     reason: str
+    lessons: bool
     text: str | UnsetType | None = UNSET
     messages: list[Any] | UnsetType | None = UNSET
 
@@ -58,10 +59,10 @@ def command(
 ) -> None:
     """Print what a new session should begin with, and record it.
 
-    That is the template that fits TASK best, as text or messages: the project's own come first.
-    A share of sessions is held out and gets nothing, and so does a task that no template fits.
-    `relight experiment report` shows the effect. With --install an agent requests it on the
-    first prompt of each session.
+    That is the lessons of the project, and the template that fits TASK best, as text or messages:
+    the project's own come first. A share of sessions is held out from each. A task that no template
+    fits gets the lessons alone, if there are any. `relight experiment report` shows both effects.
+    With --install an agent requests it on the first prompt of each session.
     """
     if not task or not task.strip():
         raise click.UsageError(as_typed("name the task: relight warm TASK"))
@@ -90,12 +91,14 @@ def command(
                 template_version=given.template.version if given.template else None,
                 similarity=given.similarity,
                 reason=given.reason,
+                lessons=given.lessons,
                 text=given.text if form == "text" else UNSET,
                 messages=UNSET if form == "text" else messages,
             )
         )
         return
-    click.echo(f"{given.arm}: {given.reason} (session {given.session_id})", err=True)
+    more = "; with the lessons of the project" if given.lessons else ""
+    click.echo(f"{given.arm}: {given.reason}{more} (session {given.session_id})", err=True)
     if form == "text" and given.text:
         click.echo(given.text)
     elif messages is not None:

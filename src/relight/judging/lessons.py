@@ -34,24 +34,25 @@ Key = tuple[str, str, str]
 
 
 class TaughtSession(Struct, frozen=True):
-    """A session of a project with its stumbles."""
+    """A session of a project with its stumbles, and the causes of the lessons it began with."""
 
     session_id: int
     at: int | None
     found: SessionStumbles
+    given: frozenset[Key] = frozenset()
 
 
 class Taught(Struct, frozen=True, kw_only=True):
     """A lesson: a cause, the cure that sessions share, and the evidence for both.
 
     `hit` of `of_sessions` sessions of the project failed by the cause, `cured` of them with the
-    cure. `probability` is that of the next session, where newer sessions weigh more; `saving` the
-    calls it would save a session. `evidence` are sessions, newest first, with their failed steps.
+    cure. Sessions that began with the lesson are in no count. `probability` is that of the next
+    session, where newer sessions weigh more; `saving` the calls it would save a session. `evidence`
+    are sessions, newest first, with their failed steps.
     """
 
     id: str
-    kind: str
-    name: str
+    key: Key
     programs: tuple[str, ...]
     cure: str
     seen: int
@@ -63,6 +64,14 @@ class Taught(Struct, frozen=True, kw_only=True):
     last_at: int | None
     burnt_nanos: int | None
     evidence: tuple[tuple[int, int], ...]
+
+    @property
+    def kind(self) -> str:
+        return self.key[0]
+
+    @property
+    def name(self) -> str:
+        return self.key[2]
 
     @property
     def is_sure(self) -> bool:
@@ -107,7 +116,7 @@ class _Hit(Struct):
 
 def derive_lessons(sessions: Iterable[TaughtSession]) -> list[Taught]:
     """Return the lessons of one project's sessions, those that save most first."""
-    ordered = sorted(sessions, key=lambda one: (one.at or 0, one.session_id))
+    ordered = sorted(sessions, key=_order)
     weights = _weigh(ordered)
     found = [
         lesson
@@ -116,6 +125,10 @@ def derive_lessons(sessions: Iterable[TaughtSession]) -> list[Taught]:
     ]
     found.sort(key=lambda one: (-one.probability * one.saving, -one.hit, one.id))
     return _drop_duplicates(found)
+
+
+def _order(session: TaughtSession) -> tuple[int, int]:
+    return session.at or 0, session.session_id
 
 
 def find_stumbled(sessions: Iterable[TaughtSession]) -> dict[Key, list[_Hit]]:
@@ -147,7 +160,14 @@ def _derive(
     sessions: Sequence[TaughtSession],
     weights: Mapping[int, float],
 ) -> Taught | None:
-    """The lesson of a cause; None if the evidence is not enough, contradicts it or is old."""
+    """The lesson of a cause; None if the evidence is not enough, contradicts it or is old.
+
+    A lesson that works hides its own failure. So sessions that began with it count neither for nor
+    against it; one that failed nevertheless shows that the cause is still there.
+    """
+    last = hits[-1].session
+    hits = [one for one in hits if key not in one.session.given]
+    sessions = [one for one in sessions if key not in one.given]
     if len(hits) < LEAST_SESSIONS:
         return None
     shared = _find_cure(hits)
@@ -155,24 +175,24 @@ def _derive(
         return None
     cure, cured = shared
     programs = _find_programs(hits, sessions)
-    if programs is None or _has_stopped(hits, sessions, programs):
+    if programs is None or _has_stopped(hits, sessions, programs, last=last):
         return None
     stumbles = [one for hit in hits for one in hit.stumbles]
     costs = [one.cost_nanos for one in stumbles if one.cost_nanos is not None]
     hit_weight = math.fsum(weights[hit.session.session_id] for hit in hits)
     return Taught(
         id=name_lesson(key, cure),
-        kind=key[0],
-        name=key[2],
+        key=key,
         programs=programs,
         cure=cure,
         seen=len(stumbles),
         hit=len(hits),
         of_sessions=len(sessions),
         cured=cured,
-        probability=(hit_weight + 0.5) / (math.fsum(weights.values()) + 1),
+        probability=(hit_weight + 0.5)
+        / (math.fsum(weights[one.session_id] for one in sessions) + 1),
         saving=sum(one.calls for one in stumbles) / len(hits),
-        last_at=hits[-1].session.at,
+        last_at=last.at,
         burnt_nanos=sum(costs) if costs else None,
         evidence=tuple(hit.evidence for hit in reversed(hits))[:MOST_EVIDENCE],
     )
@@ -230,8 +250,13 @@ def _has_stopped(
     hits: Sequence[_Hit],
     sessions: Sequence[TaughtSession],
     programs: Sequence[str],
+    *,
+    last: TaughtSession,
 ) -> bool:
-    """True if the failure stopped: too many sessions in a row ran the program without it."""
+    """True if the failure stopped: too many sessions in a row ran the program without it.
+
+    `last` is the last session that failed by it, also if it had begun with the lesson.
+    """
     named = set(programs)
     hit = {one.session.session_id for one in hits}
     could = [
@@ -239,8 +264,8 @@ def _has_stopped(
         for one in sessions
         if one.session_id in hit or not named or named & set(one.found.programs)
     ]
-    last = max(place for place, one in enumerate(could) if one.session_id in hit)
-    before, after = last + 1, len(could) - last - 1
+    before = max(place for place, one in enumerate(could) if one.session_id in hit) + 1
+    after = sum(_order(one) > _order(last) for one in could[before:])
     probability = (len(hit) + 0.5) / (before + 1)
     return (1 - min(probability, 1.0)) ** after < STREAK
 

@@ -79,6 +79,24 @@ def find_lessons(store: Store, *, project: str | None = None) -> list[Lesson]:
     return list_lessons(store, Filter(project=project)).lessons
 
 
+def find_sure_lessons(
+    store: Store, project: str, *, before: int, seconds: float | None = None
+) -> list[Taught]:
+    """Return the lessons for agents in a folder of this machine, from sessions before a time.
+
+    Sessions that were not read yet are read first, for so many seconds.
+    """
+    chosen = Filter(project=f'"{project}"')
+    read_new(store, chosen, seconds=seconds, ended_before=before)
+    return [
+        lesson
+        for one in stumbles.read_projects(store, chosen)
+        if one.machine is None
+        for lesson in derive_lessons(some for some in one.sessions if (some.at or 0) < before)
+        if lesson.is_sure
+    ]
+
+
 def list_lessons(store: Store, chosen: Filter) -> LessonList:
     """Return the lessons of the sessions that were read before."""
     projects = stumbles.read_projects(store, chosen)

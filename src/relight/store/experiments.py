@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from relight.store import Store
-from relight.store.provisions import IS_BEGINNING, JOINED
+from relight.store.provisions import BEGUN, IS_BEGINNING, JOINED, DealtLesson, read_lessons
 from relight.store.sql import Connection, S, column_list, greatest, read_list
 
 CALLS_AT_ONCE = 500
@@ -298,6 +298,28 @@ def read_dealt_sessions(store: Store, among: DealtFilter) -> list[DealtSession]:
         ),
         asdict(among),
     )
+
+
+def read_lesson_sessions(store: Store, among: DealtFilter) -> list[DealtSession]:
+    """Return the sessions that were dealt lessons: `warm` if they got them, `cold` if held out."""
+    arm = "case when has_lessons = 1 then 'warm' else 'cold' end"
+    return store.read(
+        DealtSession,
+        _SPENT.format(
+            dealt=f"select {_SESSION}, {arm} as arm, lessons_hold_out as hold_out,"
+            f" provision.created_at {BEGUN} and has_lessons is not null and {_DEALT}"
+        ),
+        asdict(among),
+    )
+
+
+def read_session_lessons(store: Store, among: DealtFilter) -> dict[int, list[DealtLesson]]:
+    """Return the lessons that each of these sessions was dealt."""
+    rows = store.query(
+        f"select session.id, lessons {BEGUN} and has_lessons is not null and {_DEALT}",
+        asdict(among),
+    )
+    return {session_id: read_lessons(text) for session_id, text in rows}
 
 
 def find_dealt_session(store: Store, session_id: int, arm: str) -> DealtSession | None:

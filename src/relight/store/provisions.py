@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import msgspec
 from msgspec import Struct
 
 from relight.store import Store
@@ -13,19 +14,33 @@ _FOLLOWED = """session.key = provision.session_key
 # A fork goes on from what its parent began with, so it is part of its parent's arm and no session
 # of its own there, even if it was dealt an arm.
 # Provisions are few: a `cross join` makes SQLite look up their sessions, not go through all.
-JOINED = f"""
+BEGUN = f"""
     from provision cross join session
-    where {_FOLLOWED} and provision.template_id is not null
-        and coalesce(session.parent_kind, '') <> 'fork'
+    where {_FOLLOWED} and coalesce(session.parent_kind, '') <> 'fork'
 """
+JOINED = f"{BEGUN} and provision.template_id is not null"
 # the same for provisions that no recorded session followed yet
 IS_BEGINNING = f"""provision.arm <> 'continued' and not exists
     (select 1 from session where {_FOLLOWED} and session.parent_kind = 'fork')"""
 SUCCESSES, FAILURES = (count_if(f"outcome = '{outcome}'") for outcome in ("success", "failure"))
 
 
+class DealtLesson(Struct, frozen=True):
+    """A lesson that a session began with, or would have: its id, its cause, its line of text."""
+
+    id: str
+    kind: str
+    program: str
+    name: str
+    text: str
+
+
 class Decision(Struct, frozen=True, kw_only=True):
-    """The decision how a session begins. A cold one names the template that it would have had."""
+    """The decision how a session begins. A cold one names the template that it would have had.
+
+    `lessons` are those of the project, as JSON; None if it had none, or gives none. They were given
+    if `has_lessons` is 1, and held out if it is 0.
+    """
 
     id: str
     session_key: str
@@ -42,6 +57,9 @@ class Decision(Struct, frozen=True, kw_only=True):
     experiment_id: int | None = None
     # the share of sessions held out when this one was dealt
     hold_out: float | None = None
+    lessons: str | None = None
+    has_lessons: int | None = None
+    lessons_hold_out: float | None = None
 
 
 class StartedSession(Struct, frozen=True):
@@ -85,6 +103,7 @@ class ProvisionRow(Struct, frozen=True):
     category: str | None
     tokens: int | None
     created_at: int
+    has_lessons: int | None
     # None if the template was deleted, or none was like the task
     template: str | None
     experiment: str | None
@@ -117,6 +136,17 @@ def find_decision(store: Store, session_key: str) -> Decision | None:
     )
     names = Decision.__struct_fields__
     return Decision(**dict(zip(names, rows[0], strict=True))) if rows else None
+
+
+def read_lessons(text: str | None) -> list[DealtLesson]:
+    """Return the lessons of a decision, as `Decision.lessons` has them."""
+    return msgspec.json.decode(text, type=list[DealtLesson]) if text else []
+
+
+def read_given_lessons(store: Store) -> dict[int, list[DealtLesson]]:
+    """Return the lessons that recorded sessions began with, by session."""
+    rows = store.query(f"select session.id, lessons {BEGUN} and has_lessons = 1")
+    return {session_id: read_lessons(text) for session_id, text in rows}
 
 
 def read_forks(store: Store, sessions: Sequence[int]) -> dict[int, int]:

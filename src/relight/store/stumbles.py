@@ -6,12 +6,13 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from relight.judging.lessons import TaughtSession
+from relight.judging.lessons import Key, TaughtSession, make_key
 from relight.judging.recoveries import Stumble
 from relight.judging.stumbles import RULES, SessionStumbles
 from relight.store import Store
+from relight.store.provisions import read_given_lessons
 from relight.store.queries.filters import Filter, where
-from relight.store.sql import insert, replacing
+from relight.store.sql import divide, insert, replacing
 
 # Of each project the newest sessions are read: older ones weigh little.
 NEWEST = 200
@@ -113,6 +114,10 @@ def read_projects(store: Store, chosen: Filter) -> list[ProjectSessions]:
         " order by project, started_at nulls first, placed.id",
         inner + values,
     )
+    given = {
+        session_id: frozenset((one.kind, one.program, one.name) for one in lessons)
+        for session_id, lessons in read_given_lessons(store).items()
+    }
     projects: dict[tuple[str, str | None], dict[int, TaughtSession]] = {}
     for row in rows:
         found = msgspec.json.decode(row.found, type=SessionStumbles)
@@ -124,11 +129,30 @@ def read_projects(store: Store, chosen: Filter) -> list[ProjectSessions]:
             list(dict.fromkeys([*before.found.programs, *found.programs])),
         )
         at = row.at if before.at is None else before.at
-        sessions[row.root_id] = TaughtSession(row.root_id, at, found)
+        sessions[row.root_id] = TaughtSession(
+            row.root_id, at, found, given.get(row.root_id, frozenset())
+        )
     return [
         ProjectSessions(project, machine, list(sessions.values()))
         for (project, machine), sessions in projects.items()
     ]
+
+
+def read_causes(store: Store, roots: Sequence[int]) -> dict[int, set[Key]]:
+    """Return what some sessions failed by, sub-agents included; those not read yet are left out."""
+    found: dict[int, set[Key]] = {}
+    for some, marks in divide(roots):
+        rows = store.query(
+            "select root_id, found from stumble_reading"
+            " join session on session.id = stumble_reading.session_id"
+            f" where found is not null and coalesce(parent_kind, '') <> 'fork'"
+            f" and root_id in ({marks})",
+            some,
+        )
+        for root, text in rows:
+            stumbles = msgspec.json.decode(text, type=_Stumbles).stumbles
+            found.setdefault(root, set()).update(map(make_key, stumbles))
+    return found
 
 
 def read_stumbled(store: Store, chosen: Filter) -> list[TaughtSession]:

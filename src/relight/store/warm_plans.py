@@ -14,6 +14,7 @@ class PlanRow(Struct, frozen=True):
     early_effect: float
     error: float
     begun_at: int
+    cause_effect: float
 
 
 def read_plan_rows(store: Store) -> list[PlanRow]:

@@ -1,4 +1,4 @@
-"""After an import: propose its best sessions as candidates for templates."""
+"""After an import: propose its best sessions as templates, and read sessions for lessons."""
 
 import time
 from collections import deque
@@ -13,7 +13,7 @@ from relight.store.candidates import SessionBar, postpone, take_due
 if TYPE_CHECKING:
     from relight.warm.library import Template
 
-BAR = SessionBar(least_calls=5, least_messages=20, failure_rate=0.05)
+BAR = SessionBar(least_calls=5, least_messages=20, failure_rate=0.05, recovered_rate=0.5)
 # limits of the work after an import, and the time after which a quiet session is over
 PROPOSED = 20
 PROPOSE_SECONDS = 0.5
@@ -24,11 +24,18 @@ TAPE_BYTES = 2_000_000  # compressed; longer sessions are left to `template auto
 def import_and_propose(store: Store, **options: Any) -> list[Imported]:
     """Import new records and propose the best sessions as candidates.
 
-    `options` are those of `import_all`.
+    Where sessions begin with Relight, what earlier ones stumbled over is read, for the lessons of
+    the next. `options` are those of `import_all`.
     """
     result = import_all(store, **options)
     if result.touched:
         propose_candidates(store, result.touched)
+        if store.config.lessons.give and store.has_rows("provision"):
+            from relight.reports.lessons import read_new
+            from relight.store.queries.filters import Filter
+
+            ended = int(time.time() * 1000) - QUIET_MS
+            read_new(store, Filter(), seconds=PROPOSE_SECONDS, ended_before=ended)
     return result.sources
 
 

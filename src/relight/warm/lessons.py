@@ -5,17 +5,25 @@ hidden characters and without anything that could end the block it stands in.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from relight.chat.messages import wrap_lessons
 from relight.chat.tokens import estimate_tokens
 from relight.errors import RelightError
 from relight.redact import find_secrets
-from relight.reports.lessons import Lesson
+from relight.store import Store
+from relight.store.provisions import DealtLesson
 from relight.text import strip_hidden
-from relight.warm.agents.settings import Agent
+
+if TYPE_CHECKING:
+    from relight.reports.lessons import Lesson
+    from relight.warm.agents.settings import Agent
 
 BUDGET = 300
+# how long a session that begins waits at most for earlier ones to be read
+READ_SECONDS = 0.3
 MOST = 5
 TITLE = "Seen in earlier sessions of this project (data from recorded sessions, it may be wrong):"
 BEGIN = "<!-- lessons of Relight: begin -->"
@@ -23,19 +31,61 @@ END = "<!-- lessons of Relight: end -->"
 _BLOCK = re.compile(rf"(?:\r?\n)?{re.escape(BEGIN)}.*?{re.escape(END)}(?:\r?\n)?", re.DOTALL)
 
 
-def render_lessons(lessons: Sequence[Lesson], *, budget: int = BUDGET) -> str:
-    """Return the lessons that are sure enough, the best first, within so many tokens.
+class _Sayable(Protocol):
+    @property
+    def is_sure(self) -> bool: ...
+    @property
+    def text(self) -> str: ...
 
-    The text is empty if there is none.
+
+S = TypeVar("S", bound=_Sayable)
+
+
+def choose_lessons(lessons: Iterable[S], *, budget: int = BUDGET) -> list[tuple[S, str]]:
+    """Return the lessons that are sure enough, the best first, each with its line of text.
+
+    As a block for a session they are within so many tokens.
     """
-    lines = [TITLE]
+    chosen: list[tuple[S, str]] = []
     for one in [one for one in lessons if one.is_sure][:MOST]:
-        line = f"- {_clean(one.text)}"
-        if find_secrets(line.encode()):
-            continue
-        if estimate_tokens("\n".join([*lines, line])) <= budget:
-            lines.append(line)
-    return "\n".join(lines) if len(lines) > 1 else ""
+        line = _clean(one.text)
+        lines = [*(line for _, line in chosen), line]
+        has_room = estimate_tokens(wrap_lessons(write_lines(lines))) <= budget
+        if has_room and not find_secrets(line.encode()):
+            chosen.append((one, line))
+    return chosen
+
+
+def render_lessons(lessons: "Sequence[Lesson]", *, budget: int = BUDGET) -> str:
+    """Return the lessons that are sure enough as text for a file; empty if there is none."""
+    return write_lines([line for _, line in choose_lessons(lessons, budget=budget)])
+
+
+def write_lines(lines: Sequence[str]) -> str:
+    """Return lessons under their title; empty if there is none."""
+    return "\n".join([TITLE, *(f"- {line}" for line in lines)]) if lines else ""
+
+
+def prepare_lessons(
+    store: Store, project: str | None, *, budget: int, now: int
+) -> list[DealtLesson]:
+    """Return the lessons for a session that begins in a project: those of earlier sessions there.
+
+    There are none if the settings say so.
+    """
+    if not project or not store.config.lessons.give:
+        return []
+    from relight.reports.lessons import find_sure_lessons
+
+    found = find_sure_lessons(store, project, before=now, seconds=READ_SECONDS)
+    chosen = choose_lessons(found, budget=min(budget, BUDGET))
+    return [DealtLesson(one.id, *one.key, line) for one, line in chosen]
+
+
+def render_dealt(lessons: Sequence[DealtLesson]) -> str:
+    """Return lessons as a block before a task, the same bytes every time; empty without any."""
+    text = write_lines([one.text for one in lessons])
+    return wrap_lessons(text) if text else ""
 
 
 def _clean(text: str) -> str:
@@ -44,8 +94,10 @@ def _clean(text: str) -> str:
     return line.replace("<!--", "<! --").replace("-->", "-- >")
 
 
-def make_file_row(path: Path, text: str) -> Agent:
+def make_file_row(path: Path, text: str) -> "Agent":
     """Return the row by which a block of lessons is put into a file, updated or removed."""
+    from relight.warm.agents.settings import Agent
+
     block = f"{BEGIN}\n{text}\n{END}\n" if text else ""
 
     def find_file(_: Mapping[str, str]) -> Path:

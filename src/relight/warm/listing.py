@@ -46,6 +46,8 @@ class ListedProvision(Struct, frozen=True, kw_only=True):
     project: str | None
     category: str | None
     tokens: int | None
+    # None if the project had no lessons to give
+    lessons: bool | None
     experiment: str | None
 
 
@@ -139,6 +141,7 @@ def list_provisions(
             project=one.project,
             category=one.category,
             tokens=one.tokens,
+            lessons=None if one.has_lessons is None else bool(one.has_lessons),
             experiment=one.experiment,
         )
         for one in rows

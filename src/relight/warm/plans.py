@@ -1,4 +1,4 @@
-"""The plan by which warm sessions are compared with cold ones, written before they are seen.
+"""The plan by which templates and lessons are judged, written before their sessions are seen.
 
 A plan chosen after a look would find what the look had shown. So a changed plan begins a new
 comparison, which counts only later sessions. The earlier comparisons stay readable.
@@ -18,20 +18,23 @@ from relight.store.warm_plans import PlanRow
 from relight.times import write_time
 
 PlannedMeasure = Literal["success", "early_failures", "both"]
-EFFECT, EARLY_EFFECT = 0.10, 0.03
+EFFECT, EARLY_EFFECT, CAUSE_EFFECT = 0.10, 0.03, 0.30
 LARGEST_ERROR = 0.1
 
 
 class WarmPlan(Struct, frozen=True, kw_only=True):
     """A comparison: its figures, the effects planned for, the accepted error, and its time.
 
-    Plans are numbered from 1. A plan without a number is the one that the first session begins.
+    `measure` is about templates. Lessons are judged by all figures in their order: failures by
+    their causes (`cause_effect`), early failures, success. Plans are numbered from 1. A plan
+    without a number is the one that the first session begins.
     """
 
     number: int | None = None
     measure: PlannedMeasure = "both"
     effect: float = EFFECT
     early_effect: float = EARLY_EFFECT
+    cause_effect: float = CAUSE_EFFECT
     error: float = ERROR
     begun_at: str | None = None
     ended_at: str | None = None
@@ -82,11 +85,13 @@ def change_plan(
     measure: PlannedMeasure | None = None,
     effect: float | None = None,
     early_effect: float | None = None,
+    cause_effect: float | None = None,
     error: float | None = None,
     now: int | None = None,
 ) -> WarmPlan:
     """Begin a new comparison with these changes; return the present plan if nothing changes."""
-    asked = {"measure": measure, "effect": effect, "early_effect": early_effect, "error": error}
+    effects = {"effect": effect, "early_effect": early_effect, "cause_effect": cause_effect}
+    asked = {"measure": measure, "error": error} | effects
     before = find_plan(store)
     changed = replace(before, **{name: value for name, value in asked.items() if value is not None})
     if changed == before and before.number is not None:
@@ -103,7 +108,8 @@ def begin_first_plan(store: Store, *, now: int | None = None) -> None:
 
 def check_plan_figures(plan: WarmPlan) -> WarmPlan:
     """Return the plan; raise if a figure is out of range."""
-    for name, value in (("effect", plan.effect), ("early_effect", plan.early_effect)):
+    for name in ("effect", "early_effect", "cause_effect"):
+        value = getattr(plan, name)
         if not 0 < value < 1:
             raise RelightError(
                 f"{name} must be above 0 and below 1, got {value}",
@@ -119,5 +125,7 @@ def check_plan_figures(plan: WarmPlan) -> WarmPlan:
 
 def _add(store: Store, plan: WarmPlan, *, now: int | None, is_first: bool = False) -> None:
     begun_at = int(time.time() * 1000) if now is None else now
-    row = PlanRow(plan.measure, plan.effect, plan.early_effect, plan.error, begun_at)
+    row = PlanRow(
+        plan.measure, plan.effect, plan.early_effect, plan.error, begun_at, plan.cause_effect
+    )
     warm_plans.add_plan_row(store, row, is_first=is_first)

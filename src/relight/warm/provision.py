@@ -1,4 +1,8 @@
-"""The beginning of a session, warm or cold for comparison: decided once, recorded first."""
+"""The beginning of a session, decided once and recorded first.
+
+Two coins are dealt apart: one for the template, one for the lessons of the project. So each effect
+is measured in all sessions that it could show in.
+"""
 
 import os
 import random
@@ -12,11 +16,12 @@ import msgspec
 from msgspec import Struct
 
 from relight.chat.shorten import clean_text
+from relight.chat.tokens import estimate_tokens
 from relight.checks import check_choice
 from relight.errors import RelightError
 from relight.redact import find_secrets
 from relight.store import Store, provisions, templates
-from relight.store.provisions import Decision
+from relight.store.provisions import Decision, read_lessons
 from relight.warm.choice import Choice, check_task, explain_absence, find_choice, make_wanted
 from relight.warm.injection import (
     BUDGET,
@@ -25,6 +30,7 @@ from relight.warm.injection import (
     render_template,
     wrap_messages,
 )
+from relight.warm.lessons import prepare_lessons, render_dealt
 from relight.warm.library import Template
 from relight.warm.plans import begin_first_plan
 from relight.warm.seeds import STYLES
@@ -50,11 +56,17 @@ class _Form(Struct, frozen=True):
         seed = fit_seed(template, budget=self.budget, tools=self.tools, style=style or self.style)
         return msgspec.structs.replace(template, seed=seed) if seed else None
 
+    def without(self, lessons: str) -> "_Form":
+        """Return the room that is left beside lessons, also where they are held out."""
+        used = estimate_tokens(f"{lessons}\n\n") if lessons else 0
+        return msgspec.structs.replace(self, budget=max(self.budget - used, 0))
+
 
 class Provision(Struct, frozen=True, kw_only=True):
-    """The beginning of a session; `text` and `messages` are two forms of the same template.
+    """The beginning of a session; `text` and `messages` are two forms of the same.
 
-    Each is within the budget. One that would hold no call is None.
+    That is the lessons of the project, then the template, or one of them alone. Each form is within
+    the budget, and None if it would hold nothing.
     """
 
     id: str
@@ -64,15 +76,28 @@ class Provision(Struct, frozen=True, kw_only=True):
     reason: str
     text: str | None = None
     session_id: str = ""
+    # the lessons as text, if the session has any
+    lessons_text: str | None = None
     # the stored template and the room for it, if the session is warm
     stored: Template | None = None
     form: _Form
 
     @property
+    def lessons(self) -> bool:
+        """True if the session begins with the lessons of its project."""
+        return self.lessons_text is not None
+
+    @property
     def messages(self) -> list[Message] | None:
-        """The template as messages; they are fitted here, since most sessions get text."""
+        """The same as messages; they are fitted here, since most sessions get text."""
         fitted = self.form.fit(self.stored, "messages") if self.stored else None
-        return wrap_messages(fitted.seed, fitted.name) if fitted else None
+        found = wrap_messages(fitted.seed, fitted.name) if fitted else []
+        if self.lessons_text is None:
+            return found or None
+        if not found:
+            return [{"role": "user", "content": self.lessons_text}]
+        task, *rest = found
+        return [{**task, "content": f"{self.lessons_text}\n\n{task['content']}"}, *rest]
 
 
 def provision_session(
@@ -91,13 +116,15 @@ def provision_session(
 ) -> Provision:
     """Return what a new session should begin with, and record it first.
 
-    A share of sessions is held out, by a hash of the session's id. A second request for the same
-    session gets the same result, so that the beginning of its conversation does not change.
-    `style` is the form that will be sent, "text" or "messages": its tokens are recorded.
+    A share of sessions is held out from templates and a share from lessons, each by a hash of the
+    session's id. A second request for the same session gets the same result, so that the beginning
+    of its conversation does not change. `style` is the form that will be sent, "text" or
+    "messages": its tokens are recorded.
     """
     if budget < 0:
         raise RelightError(f"budget must be at least 0 tokens, got {budget}")
-    form = _Form(budget, tools, check_choice("style", style, tuple(STYLES)))
+    whole = _Form(budget, tools, check_choice("style", style, tuple(STYLES)))
+    at = int(time.time() * 1000) if now is None else now
     task = check_task(task)
     own_id = f"p{token_hex(8)}"
     session_id = None if session_id is None else clean_text(str(session_id))
@@ -105,7 +132,9 @@ def provision_session(
         source, session_id = _split_name(session_id)
     key = session_id or own_id
     if earlier := provisions.find_decision(store, key):
-        return _repeat(store, earlier, form)
+        return _repeat(store, earlier, whole)
+    lessons = prepare_lessons(store, project, budget=budget, now=at)
+    form = whole.without(render_dealt(lessons))
     wanted = make_wanted(category=category, tags=tags, tools=tools, project=project, agent=source)
     choice = find_choice(store, task, wanted, rng=random.Random(f"choice {key}"))
     template, arm, reason = (
@@ -113,9 +142,9 @@ def provision_session(
         if choice
         else (None, "cold", explain_absence(store, task, wanted))
     )
-    at = int(time.time() * 1000) if now is None else now
-    if template is not None:
+    if template is not None or lessons:
         begin_first_plan(store, now=at)
+    lessons_share = float(store.config.lessons.hold_out)
     decision = Decision(
         id=own_id,
         session_key=key,
@@ -130,11 +159,14 @@ def provision_session(
         tokens=count_tokens(template, style) if template and arm == "warm" else None,
         created_at=at,
         hold_out=float(store.config.templates.hold_out) if template else None,
+        lessons=msgspec.json.encode(lessons).decode() if lessons else None,
+        has_lessons=int(not is_held_out(f"lessons {key}", lessons_share)) if lessons else None,
+        lessons_hold_out=lessons_share if lessons else None,
     )
     provisions.insert_decision(store, decision)
     recorded = provisions.find_decision(store, key) or decision
     if recorded.id != decision.id:  # another process decided for the same session meanwhile
-        return _repeat(store, recorded, form)
+        return _repeat(store, recorded, whole)
     return _make(decision, choice.template if choice and template else None, form)
 
 
@@ -161,7 +193,7 @@ def is_switched_off(environment: Mapping[str, str] | None = None) -> bool:
 
 
 def is_held_out(session_key: str, share: float) -> bool:
-    """True if a session is held out cold: always for the same session, and for a share of all."""
+    """True if a session is held out: always for the same session, and for a share of all."""
     digest = blake2b(f"hold out {session_key}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") < share * 2**64
 
@@ -178,21 +210,24 @@ def _repeat(store: Store, decision: Decision, form: _Form) -> Provision:
     template = None
     if decision.arm == "warm" and (name := templates.find_name(store, decision.template_id)):
         template = templates.read_template(store, name, version=decision.version)
-    return _make(decision, template, form)
+    return _make(decision, template, form.without(render_dealt(read_lessons(decision.lessons))))
 
 
 def _make(decision: Decision, template: Template | None, form: _Form) -> Provision:
     stored = template if decision.arm == "warm" else None
     fitted = form.fit(stored) if stored else None
     text = form.fit(stored, "text") if stored and form.style != "text" else fitted
+    lessons = render_dealt(read_lessons(decision.lessons)) if decision.has_lessons else ""
+    parts = [one for one in (lessons, render_template(text) if text else "") if one]
     return Provision(
         id=decision.id,
         arm=decision.arm,
         template=fitted,
         similarity=decision.similarity,
         reason=decision.reason,
-        text=render_template(text) if text else None,
+        text="\n\n".join(parts) or None,
         session_id=decision.session_key,
+        lessons_text=lessons or None,
         stored=stored,
         form=form,
     )

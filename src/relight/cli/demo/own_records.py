@@ -74,6 +74,7 @@ def write_settings(home: Path) -> None:
 def record_facts(store: Store, *, now: datetime) -> None:
     """Record what the invented developer did with Relight itself."""
     label_sessions(store, now=now)
+    read_new(store, Filter())
     start_warm(store)
     run_trial(store, at=now - timedelta(days=2, hours=5))
     run_chores(store, now=now)

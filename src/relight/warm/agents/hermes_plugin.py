@@ -76,26 +76,34 @@ class Plugin:
         self._begun, self._numbers = f"{time.time_ns():x}", itertools.count(1)
 
     def pre_llm_call(self, facts: dict[str, Any]) -> dict[str, str] | None:
-        """Return the seed for a session's first turn, as text behind the user's message."""
+        """Return what a session's first turn begins with, as text behind the user's message."""
         session, task = facts.get("session_id"), facts.get("user_message")
         if not facts.get("is_first_turn") or not session or not isinstance(task, str):
             return None
         if facts.get("platform") in LEFT_OUT or not task.strip():
             return None
+        from relight.warm.injection import BUDGET
         from relight.warm.provision import is_switched_off, provision_session
 
         if is_switched_off():
             return None
-        given = record_safely(
-            self.home,
-            lambda store: provision_session(
-                store, task, session_id=str(session), project=_find_project(), source=SOURCE
-            ),
-            wait_seconds=WAIT_SECONDS,
-        )
-        if given is None or not given.text or len(given.text) > CONTEXT_CHARACTERS:
+
+        def provide(store: Store) -> str | None:
+            for budget in (BUDGET, BUDGET // 2):  # the same template, with less of it
+                given = provision_session(
+                    store,
+                    task,
+                    session_id=str(session),
+                    project=_find_project(),
+                    source=SOURCE,
+                    budget=budget,
+                )
+                if not given.text or len(given.text) <= CONTEXT_CHARACTERS:
+                    return given.text
             return None
-        return {"context": given.text}
+
+        text = record_safely(self.home, provide, wait_seconds=WAIT_SECONDS)
+        return {"context": text} if text else None
 
     def pre_api_request(self, facts: dict[str, Any]) -> None:
         """Record preloaded skills, which only the request's system prompt names."""

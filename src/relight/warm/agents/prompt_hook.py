@@ -1,4 +1,4 @@
-"""The hook of Claude Code and Codex: adds a template to a session's first prompt, notices forks."""
+"""The hook of Claude Code and Codex: lessons and a template on the first prompt; notices forks."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -99,7 +99,7 @@ def find_start(
     tools: Sequence[str] | None = None,
     project: str | None = None,
 ) -> SessionStart:
-    """Return what to put before a task: nothing, a named template, or a similar one."""
+    """Return what to put before a task: nothing, a named template, or lessons and a similar one."""
     if template == "none":
         return SessionStart()
     if template != "auto":
@@ -109,4 +109,4 @@ def find_start(
         store, task, session_id=session_id, source="relight", tools=tools, project=project
     )
     name = given.template.name if given.template else None
-    return SessionStart(name, given.arm, given.text if given.arm == "warm" else None)
+    return SessionStart(name, given.arm, given.text)

@@ -23,6 +23,7 @@ from relight.warm import results
 from relight.warm.library import read_templates
 from relight.warm.plans import WarmPlan, find_plan
 from relight.work.experiments import warm_verdict
+from relight.work.experiments.lesson_effect import LessonEffect, read_lesson_effect
 from relight.work.experiments.metrics import (
     METRICS,
     ArmMetric,
@@ -68,6 +69,8 @@ class HoldoutReport(Struct, frozen=True, kw_only=True):
     provisions: dict[str, int]
     injected_tokens: float | None
     retired: list[str]
+    # of the same plan; None if no session was dealt lessons, or the report is about one template
+    lessons: LessonEffect | None = None
 
 
 def read_holdout(
@@ -120,6 +123,7 @@ def read_holdout(
         provisions=dealt,
         injected_tokens=given["warm"].mean_tokens if "warm" in given else None,
         retired=retired,
+        lessons=None if template else read_lesson_effect(store, chosen, among),
     )
 
 

@@ -50,6 +50,8 @@ class ArmSession(Struct, frozen=True, kw_only=True):
     missing_tools: int = 0
     # the share held out when it was dealt; None if it is unknown
     hold_out: float | None = None
+    # True if it failed by the cause of a lesson that it was dealt; None if that is unknown
+    is_hit: bool | None = None
 
 
 class RunSide(Struct, frozen=True):
@@ -103,6 +105,11 @@ def read_success(one: ArmSession) -> float | None:
 def read_early_failures(one: ArmSession) -> float | None:
     """Return the failed share of a session's first judged calls; None if it has none."""
     return one.failed_first / one.judged_first if one.judged_first else None
+
+
+def read_hit(one: ArmSession) -> float | None:
+    """Return 1 if a session failed by the cause of a lesson it was dealt, else 0."""
+    return None if one.is_hit is None else float(one.is_hit)
 
 
 def _per_session(value: float | None, *, is_known: object = True) -> Ratio | None:
@@ -216,7 +223,11 @@ METRICS = {
 
 def read_arm_sessions(store: Store, among: DealtFilter = ALL_DEALT) -> Iterator[ArmSession]:
     """Yield the sessions that followed provisions with a template, each with its forks."""
-    dealt = read_dealt_sessions(store, among)
+    yield from measure_sessions(store, read_dealt_sessions(store, among))
+
+
+def measure_sessions(store: Store, dealt: Sequence[DealtSession]) -> Iterator[ArmSession]:
+    """Yield sessions of arms in their order, each with its forks."""
     forks = read_forks(store, [one.id for one in dealt])
     calls = read_dealt_calls(store, [*(one.id for one in dealt), *forks])
     for one in dealt:

@@ -31,14 +31,15 @@ from relight.work.experiments.metrics import (
     FIRST_CALLS,
     ArmSession,
     read_early_failures,
+    read_hit,
     read_success,
 )
 
 WarmVerdict = Literal[
     "warm is better", "warm is worse", "warm stumbles less", "warm stumbles more", "cannot tell yet"
 ]
-SUCCESS, EARLY = "success_rate", "first_30_failure_rate"
-READERS = {SUCCESS: read_success, EARLY: read_early_failures}
+SUCCESS, EARLY, CAUSE = "success_rate", "first_30_failure_rate", "cause_failure_rate"
+READERS = {SUCCESS: read_success, EARLY: read_early_failures, CAUSE: read_hit}
 RECENT_DAYS = 28
 LONG_DAYS = 90
 # a date further off says no more than this
@@ -95,9 +96,13 @@ def group_deals(sessions: Sequence[ArmSession], name: str) -> list[Deal]:
 
 def weigh_figure(deals: Sequence[Deal], name: str, plan: WarmPlan) -> Evidence | None:
     """Return the evidence for a difference in a planned figure."""
-    if name == SUCCESS:
-        return weigh_rates(deals, tau=plan.effect, error=plan.error)
-    return weigh_means(deals, tau=plan.early_effect, error=plan.error)
+    weigh = weigh_means if name == EARLY else weigh_rates
+    return weigh(deals, tau=find_effect(plan, name), error=plan.error)
+
+
+def find_effect(plan: WarmPlan, name: str) -> float:
+    """Return the planned effect on a figure."""
+    return {SUCCESS: plan.effect, EARLY: plan.early_effect, CAUSE: plan.cause_effect}[name]
 
 
 def list_figures(plan: WarmPlan) -> list[str]:
@@ -139,7 +144,7 @@ def find_needed(
         figures = [name for name in figures if name == SUCCESS and "stumbles" in verdict]
     if not figures or plan.ended_at is not None:
         return None
-    outlooks = [_look_ahead(group_deals(sessions, name), name, plan, pace) for name in figures]
+    outlooks = [look_ahead(group_deals(sessions, name), name, plan, pace) for name in figures]
     counts, days = [], []
     for hold_out in (pace.hold_out, 0.5):
         counts.append(count_more_sessions(outlooks, hold_out=hold_out, error=plan.error))
@@ -155,13 +160,13 @@ def find_needed(
     )
 
 
-def _look_ahead(deals: Sequence[Deal], name: str, plan: WarmPlan, pace: Pace) -> Outlook:
-    spread = (find_spread_of_rates if name == SUCCESS else find_spread_of_means)(deals)
+def look_ahead(deals: Sequence[Deal], name: str, plan: WarmPlan, pace: Pace) -> Outlook:
+    spread = (find_spread_of_means if name == EARLY else find_spread_of_rates)(deals)
     known = sum(a.sessions + b.sessions for a, b in deals)
     return Outlook(
         spread=spread,
         information=find_information(deals),
-        tau=plan.effect if name == SUCCESS else plan.early_effect,
+        tau=find_effect(plan, name),
         known=known / pace.dealt if pace.dealt and spread else 0.0,
     )
 
@@ -205,10 +210,10 @@ def describe_warm_plan(plan: WarmPlan) -> str:
     """Return a plan in words."""
     parts = []
     if plan.has_success:
-        parts.append(f"{_points(plan.effect)} points more success")
+        parts.append(f"{points(plan.effect)} points more success")
     if plan.has_early_failures:
         parts.append(
-            f"{_points(plan.early_effect)} points fewer failures in the first {FIRST_CALLS} calls"
+            f"{points(plan.early_effect)} points fewer failures in the first {FIRST_CALLS} calls"
         )
     return f"{' or '.join(parts)}, at most {plan.error * 100:g} wrong verdicts in 100"
 
@@ -230,15 +235,15 @@ def _describe_figure(name: str, measure: Measure) -> str:
     if found is None or found.low is None or found.high is None:
         return f"{text}; a comparison begins with {FEWEST} sessions in each arm"
     less = "fewer" if name == SUCCESS else "less"
-    return f"{text} ({_describe_interval(found.low, found.high, less)})"
+    return f"{text} ({describe_interval(found.low, found.high, less)})"
 
 
 def _count(sessions: int, arm: str) -> str:
     return f"{sessions:,} {arm} session{'' if sessions == 1 else 's'}"
 
 
-def _describe_interval(low: float, high: float, less: str) -> str:
-    ends = [_points(end) for end in (low, high)]
+def describe_interval(low: float, high: float, less: str) -> str:
+    ends = [points(end) for end in (low, high)]
     if low >= 0:
         return f"between {ends[0]} and {ends[1]} points more"
     if high <= 0:
@@ -246,7 +251,7 @@ def _describe_interval(low: float, high: float, less: str) -> str:
     return f"between {ends[0]} points {less} and {ends[1]} more"
 
 
-def _points(value: float) -> str:
+def points(value: float) -> str:
     points = min(abs(value), 1.0) * 100
     return f"{points:.0f}" if points >= 1 else f"{points:.1f}"
 
@@ -259,8 +264,8 @@ def _describe_needed(plan: WarmPlan, verdict: WarmVerdict, needed: NeededSession
         ]
     if needed.sessions is None:
         return ["How many sessions are needed is not known before some figures are."]
-    gain = f"gains the planned {_points(plan.effect)} points"
-    fall = f"{_points(plan.early_effect)} points fewer early failures"
+    gain = f"gains the planned {points(plan.effect)} points"
+    fall = f"{points(plan.early_effect)} points fewer early failures"
     if plan.measure == "both" and verdict == "cannot tell yet":
         gain += f" and has {fall}"
     elif plan.measure == "early_failures":
