@@ -17,7 +17,7 @@ from bench.campaign.score import Clock, Score
 from bench.campaign.speed import measure_growth
 from bench.campaign.stores import make_home
 from bench.trees import generate_tree
-from relight.chat.messages import strip_block
+from relight.chat.blocks import strip_block
 from relight.cli.demo.own_records import write_settings
 from relight.config import read_config
 from relight.errors import RelightError

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 from bench.campaign.hostile import repeat
 from bench.campaign.score import Clock
-from relight.chat.messages import strip_block
+from relight.chat.blocks import strip_block
 from relight.redact import redact
 from relight.secret_shapes import read_secret_table
 

@@ -6,6 +6,7 @@ import shlex
 import tomllib
 from collections.abc import Mapping
 from datetime import date
+from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -307,12 +308,9 @@ def find_home(
     home: str | Path | None = None, *, environment: Mapping[str, str] | None = None
 ) -> Path:
     """Return the folder given, else `RELIGHT_HOME`, else `.relight` in the user's home."""
-    if home:
-        return Path(home).expanduser()
     environment = os.environ if environment is None else environment
-    if named := environment.get("RELIGHT_HOME"):
-        return Path(named).expanduser()
-    return Path.home() / ".relight"
+    named = home or environment.get("RELIGHT_HOME")
+    return Path(named).expanduser() if named else Path.home() / ".relight"
 
 
 def read_config(home: Path) -> Config:
@@ -385,9 +383,7 @@ def _find_entry(table: str, entries: Mapping[str, Any]) -> tuple[str, Any]:
 
 
 def _is_valid(table: str, entries: Mapping[str, Any]) -> bool:
-    fields: Any = entries
-    for parent in reversed(table.split(".")):
-        fields = {parent: fields}
+    fields = reduce(lambda inner, parent: {parent: inner}, reversed(table.split(".")), entries)
     try:
         msgspec.convert(fields, Settings)
     except msgspec.ValidationError:

@@ -19,7 +19,8 @@ from build_messages import (
     service_session,
     user,
 )
-from relight.chat.messages import read_arguments, read_entries, read_text, to_anthropic, wrap_block
+from relight.chat.blocks import wrap_block
+from relight.chat.messages import read_arguments, read_entries, read_text, to_anthropic
 from relight.chat.validity import check_messages, validate_messages
 from relight.errors import RelightError
 from relight.judging.features import measure_session

@@ -12,7 +12,7 @@ import pytest
 
 import build
 import build_warm
-from relight.chat.messages import TAG
+from relight.chat.blocks import TAG
 from relight.chat.tokens import estimate_tokens
 from terminal import run_relight
 

@@ -9,7 +9,7 @@ import build
 import build_warm
 from build_lessons import prepare_start
 from clients import Claude
-from relight.chat.messages import LESSONS_TAG, TAG
+from relight.chat.blocks import LESSONS_TAG, TAG
 from relight.model import row_id
 from relight.reports.listing import list_sessions
 from relight.reports.transcript import read_transcript

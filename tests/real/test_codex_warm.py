@@ -8,7 +8,7 @@ import build
 import build_warm
 from build_lessons import prepare_start
 from clients import Codex
-from relight.chat.messages import LESSONS_TAG, TAG
+from relight.chat.blocks import LESSONS_TAG, TAG
 from relight.model import row_id
 from relight.reports.transcript import read_transcript
 from relight.warm.agents.settings import AGENTS, find_trouble

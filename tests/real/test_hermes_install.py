@@ -10,7 +10,7 @@ import pytest
 
 import build_warm
 from clients import TOOLS, find_hermes
-from relight.chat.messages import TAG
+from relight.chat.blocks import TAG
 from relight.warm.agents.hermes_package import find_python, read_packages
 from scripted import Reply, Server
 

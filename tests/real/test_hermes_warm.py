@@ -11,7 +11,7 @@ import build
 import build_warm
 from build_lessons import prepare_start
 from clients import find_hermes
-from relight.chat.messages import LESSONS_TAG, TAG
+from relight.chat.blocks import LESSONS_TAG, TAG
 from relight.store import Store
 from relight.warm.agents.settings import apply_change, plan_change
 from scripted import Reply, Server, call, has_results
@@ -27,7 +27,7 @@ USAGE = {"prompt_tokens": 1200, "completion_tokens": 34, "total_tokens": 1234}
 
 
 def answer(request: dict[str, Any]) -> Reply:
-    if not has_results(request):
+    if "elsewhere" not in user_texts(request) and not has_results(request):
         return Reply("Let me look.", [call("terminal", command="echo looked")], usage=USAGE)
     return Reply("The rounding is right now.", usage=USAGE)
 
@@ -94,28 +94,37 @@ def test_the_first_turn_gets_lessons_and_seed_and_no_count_holds_them(tmp_path: 
     with Server(answer) as server:
         run_hermes(tmp_path, server.base_url, "chat", "-q", TASK, "-Q", "--yolo")
         first, second = (one.body for one in server.chats[:2])
+        check_record(tmp_path)
         asked = len(server.chats)
         words = ("chat", "-q", "And elsewhere?", "-Q", "--yolo", "--continue")
         run_hermes(tmp_path, server.base_url, *words)
         later = [user_texts(one.body) for one in server.chats[asked:]]
-    assert user_texts(first).count(f"<{LESSONS_TAG}>") == 1
-    assert later
-    # what a hook adds is not in Hermes' record, and a session that goes on gets it no second time
-    assert not any(LESSONS_TAG in text or TAG in text for text in later)
-    assert f'<{TAG} name=\\"fix-rounding\\"' in user_texts(first)
+    for mark in (f"<{LESSONS_TAG}>", f'<{TAG} name=\\"fix-rounding\\"'):
+        assert user_texts(first).count(mark) == 1
+        # a session that goes on has what it began with, and gets it no second time
+        assert later
+        assert [text.count(mark) for text in later] == [1] * len(later)
     assert user_texts(first) == user_texts(second)  # as it was, for the cache
-    with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
-        before = store.query("select count(*), sum(calls) from turn where role is null")
-        build.import_home(store, tmp_path, sources=["hermes"])
+
+
+def check_record(home: Path) -> None:
+    with build_warm.open_warm(home, hold_out=0.0) as store:
+        own = "from turn join session on session.id = session_id where source = 'hermes'"
+        before = store.query(f"select count(*), sum(calls) {own} and role is null")
+        build.import_home(store, home, sources=["hermes"])
         ((key, arm, version),) = store.query("select session_key, arm, version from provision")
         assert (arm, version) == ("warm", 1)
         assert store.query("select 1 from session where source = 'hermes' and key = ?", (key,))
         # the plugin told of both calls one by one, and the database's sums add nothing to them
         assert before == [(2, 2)]
         assert recorded(store) == (2, 1, 0)
-        ((taken,),) = store.query("select duration_ms is not null from tool_call")
+        ((taken,),) = store.query(
+            "select duration_ms is not null from tool_call"
+            " join session on session.id = session_id where source = 'hermes'"
+        )
         assert taken == 1
-        assert store.query("select 1 from session where title like ?", (f"%{TAG}%",)) == []
+        for tag in (TAG, LESSONS_TAG):
+            assert store.query("select 1 from session where title like ?", (f"%{tag}%",)) == []
 
 
 def test_a_broken_store_leaves_hermes_as_it_is(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 import build
 import build_forks
-from relight.chat.messages import CLOSING, OPENING
+from relight.chat.blocks import CLOSING, OPENING
 from relight.cli.demo import write_demo
 from relight.errors import MissingError
 from relight.intake.importing import import_all

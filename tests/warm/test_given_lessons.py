@@ -21,7 +21,7 @@ from build_lessons import (
     take_sessions,
     write_early,
 )
-from relight.chat.messages import LESSONS_TAG, TAG, skip_injected, strip_block, wrap_lessons
+from relight.chat.blocks import LESSONS_TAG, TAG, skip_injected, strip_block, wrap_lessons
 from relight.chat.tokens import estimate_tokens
 from relight.chat.validity import validate_messages
 from relight.model import row_id

@@ -9,7 +9,7 @@ import pytest
 
 import build
 import build_warm
-from relight.chat.messages import TAG
+from relight.chat.blocks import TAG
 from relight.intake.rebuild import rebuild
 from relight.model import row_id
 from relight.reports.totals import report

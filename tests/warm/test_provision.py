@@ -17,7 +17,7 @@ import build
 import build_messages as say
 import build_warm
 import relight
-from relight.chat.messages import TAG, skip_injected, strip_block, wrap_block
+from relight.chat.blocks import TAG, skip_injected, strip_block, wrap_block
 from relight.chat.tokens import estimate_messages, estimate_tokens
 from relight.errors import RelightError
 from relight.store import Store

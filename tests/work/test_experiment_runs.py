@@ -17,7 +17,7 @@ import pytest
 
 import build
 import build_warm
-from relight.chat.messages import TAG
+from relight.chat.blocks import TAG
 from relight.errors import RelightError
 from relight.intake.retention import forget
 from relight.model import row_id

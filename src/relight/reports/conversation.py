@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from relight.chat.messages import split_injected
+from relight.chat.blocks import split_injected
 from relight.model import ToolCall, Turn, hash_names, row_id
 from relight.sources.events import (
     Attributed,

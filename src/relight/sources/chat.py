@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from relight.chat.messages import find_injected, skip_injected, strip_block
+from relight.chat.blocks import find_injected, skip_injected, strip_block
 from relight.chat.usage import FoundUsage, read_usage
 from relight.model import (
     Ending,

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from relight.chat.messages import strip_block
+from relight.chat.blocks import strip_block
 from relight.model import (
     Cost,
     Job,

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import msgspec
 from msgspec import Struct
 
-from relight.chat.messages import strip_block
+from relight.chat.blocks import strip_block
 from relight.model import (
     Job,
     Latency,

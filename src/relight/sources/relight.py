@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from relight.chat.messages import OPENING, find_injected, skip_injected, strip_block
+from relight.chat.blocks import OPENING, find_injected, skip_injected, strip_block
 from relight.model import Ending, Moment, Origin, OutcomeName, Session, ToolCall, Turn
 from relight.sources.events import Called, Event, Returned, Said, Transcript
 from relight.sources.reading import BAD_LINE, Reader, content_text, first_line, last_words

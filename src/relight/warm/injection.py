@@ -6,14 +6,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from relight.chat.messages import (
-    CLOSING,
-    OPENING,
-    read_entries,
-    read_text,
-    to_anthropic,
-    wrap_block,
-)
+from relight.chat.blocks import CLOSING, OPENING, wrap_block
+from relight.chat.messages import read_entries, read_text, to_anthropic
 from relight.chat.shorten import shorten_text
 from relight.chat.tokens import estimate_messages, estimate_tokens
 from relight.chat.validity import check_messages, validate_messages

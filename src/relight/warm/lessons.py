@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from relight.chat.messages import wrap_lessons
+from relight.chat.blocks import wrap_lessons
 from relight.chat.tokens import estimate_tokens
 from relight.errors import RelightError
 from relight.redact import find_secrets

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from relight.chat.messages import skip_injected
+from relight.chat.blocks import skip_injected
 from relight.chat.shorten import clean_text
 from relight.chat.validity import check_messages
 from relight.checks import describe, refuse

@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from relight.chat.messages import read_entries, read_text, split_injected
+from relight.chat.blocks import split_injected
+from relight.chat.messages import read_entries, read_text
 from relight.chat.similarity import weigh_words
 from relight.judging.features import find_last_tests, judge_calls, says
 from relight.judging.outcomes import PERSON_SAID, OutcomeEvidence, judge_outcome

@@ -11,7 +11,7 @@ from time import time
 
 from msgspec import Struct
 
-from relight.chat.messages import strip_block
+from relight.chat.blocks import strip_block
 from relight.model import Cost, Mark, Origin, Parsed, Session, Total, Turn
 from relight.sources import Source, find_reader, find_source, list_sources
 from relight.sources.events import merge_sessions, merge_turns
