@@ -1,4 +1,4 @@
-"""What Relight puts into a conversation, as blocks and messages, and how it is found again."""
+"""Blocks and messages that Relight puts into a conversation, and the ways to find them again."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
