@@ -323,18 +323,16 @@ def read_config(home: Path) -> Config:
     except NotADirectoryError as error:
         raise RelightError(f"{home} is not a folder", "--home names a folder") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise RelightError(
-            f"cannot read {path}: {error}", "check the file's permissions"
-        ) from error
+        hint = "check the file's permissions"
+        raise RelightError(f"cannot read {path}: {error}", hint) from error
     try:
         fields = tomllib.loads(text)
         settings = msgspec.convert(fields, Settings)
     except tomllib.TOMLDecodeError as error:
         raise RelightError(f"{path} is not valid TOML: {error}", "fix the line it names") from error
     except RecursionError:
-        raise RelightError(
-            f"{path} is not valid: its brackets are nested too deeply", "close what is left open"
-        ) from None
+        reason = "its brackets are nested too deeply"
+        raise RelightError(f"{path} is not valid: {reason}", "close what is left open") from None
     except msgspec.ValidationError as error:
         raise _explain(path, fields, str(error)) from error
     if settings.timezone is not None:

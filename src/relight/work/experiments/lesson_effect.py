@@ -29,10 +29,10 @@ from relight.work.experiments.warm_verdict import (
     SUCCESS,
     Pace,
     describe_interval,
+    describe_points,
     find_effect,
     group_deals,
     look_ahead,
-    points,
     weigh_figure,
 )
 
@@ -194,7 +194,7 @@ def _describe_needed(
     name: str, sessions: Sequence[ArmSession], plan: WarmPlan, hold_out: float
 ) -> str:
     """Return how many more sessions show the planned effect on a figure."""
-    effect = points(find_effect(plan, name))
+    effect = describe_points(find_effect(plan, name))
     word = "more" if name == SUCCESS else "less" if name == EARLY else "fewer"
     outlook = look_ahead(
         group_deals(sessions, name), name, plan, Pace(hold_out, 0.0, len(sessions))

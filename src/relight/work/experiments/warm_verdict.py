@@ -210,11 +210,10 @@ def describe_warm_plan(plan: WarmPlan) -> str:
     """Return a plan in words."""
     parts = []
     if plan.has_success:
-        parts.append(f"{points(plan.effect)} points more success")
+        parts.append(f"{describe_points(plan.effect)} points more success")
     if plan.has_early_failures:
-        parts.append(
-            f"{points(plan.early_effect)} points fewer failures in the first {FIRST_CALLS} calls"
-        )
+        fall = describe_points(plan.early_effect)
+        parts.append(f"{fall} points fewer failures in the first {FIRST_CALLS} calls")
     return f"{' or '.join(parts)}, at most {plan.error * 100:g} wrong verdicts in 100"
 
 
@@ -243,7 +242,7 @@ def _count(sessions: int, arm: str) -> str:
 
 
 def describe_interval(low: float, high: float, less: str) -> str:
-    ends = [points(end) for end in (low, high)]
+    ends = [describe_points(end) for end in (low, high)]
     if low >= 0:
         return f"between {ends[0]} and {ends[1]} points more"
     if high <= 0:
@@ -251,7 +250,7 @@ def describe_interval(low: float, high: float, less: str) -> str:
     return f"between {ends[0]} points {less} and {ends[1]} more"
 
 
-def points(value: float) -> str:
+def describe_points(value: float) -> str:
     points = min(abs(value), 1.0) * 100
     return f"{points:.0f}" if points >= 1 else f"{points:.1f}"
 
@@ -264,8 +263,8 @@ def _describe_needed(plan: WarmPlan, verdict: WarmVerdict, needed: NeededSession
         ]
     if needed.sessions is None:
         return ["How many sessions are needed is not known before some figures are."]
-    gain = f"gains the planned {points(plan.effect)} points"
-    fall = f"{points(plan.early_effect)} points fewer early failures"
+    gain = f"gains the planned {describe_points(plan.effect)} points"
+    fall = f"{describe_points(plan.early_effect)} points fewer early failures"
     if plan.measure == "both" and verdict == "cannot tell yet":
         gain += f" and has {fall}"
     elif plan.measure == "early_failures":
