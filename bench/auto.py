@@ -1,8 +1,9 @@
 """What `relight.auto` adds to a call, beyond the one write that records it.
 
 The server is a function in the same process, and time is that of the processor, so that neither a
-network nor a busy machine is measured. Each call is made with and without recording in turn. One
-write is what the recorder takes for the same events.
+network nor a busy machine is measured. Each call is made without recording and with it in turn. One
+write is what the recorder takes for the same events, right after the call without recording: a
+write after another one would find the processor's caches full of what it needs.
 """
 
 import argparse
@@ -72,12 +73,13 @@ def measure(messages: int, chunks: int, *, calls: int) -> tuple[float, float]:
             started = time.thread_time()
             for _ in send(client, request, stream=True).iter_bytes():
                 pass
-            spent[send].append(time.thread_time() - started)
+            ended = time.thread_time()
+            spent[send].append(ended - started)
+            if send is plain:
+                write_once(number)
+                writes.append(time.thread_time() - ended)
         if number == 0:
             before = [*said, {"role": "assistant", "content": ANSWER}]
-        started = time.thread_time()
-        write_once(number)
-        writes.append(time.thread_time() - started)
     gc.enable()
     return quick(spent[recorded]) - quick(spent[plain]), quick(writes)
 

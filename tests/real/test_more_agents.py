@@ -171,6 +171,7 @@ PROGRAMS = [
         read="read_file",
         words=("-p", PROMPT, "--yolo", "-m", "gemini-2.5-pro", "--skip-trust"),
         again=("--resume", "{id}", "-p", AGAIN, "-m", "gemini-2.5-pro", "--skip-trust"),
+        delegate=("invoke_agent", {"agent_name": "generalist", "prompt": DELEGATED}),
         variables={
             "GEMINI_API_KEY": "scripted",
             "GOOGLE_GEMINI_BASE_URL": "{root}",
@@ -208,6 +209,7 @@ PROGRAMS = [
         shell="run_commands",
         read="read_files",
         words=("--auto-approve", "true", PROMPT),
+        delegate=("spawn_agent", {"systemPrompt": "You find prices.", "task": DELEGATED}),
         variables=CLINE,
         prepare=prepare_cline,
         makes_shell=lambda command: {"commands": [command]},
@@ -406,11 +408,18 @@ def sum_output(store: Store) -> int:
 
 
 class DelegatingScript(Script):
-    """A task that is given to a sub-agent, whose answer is the third of four."""
+    """A task that is given to a sub-agent, whose answer is the second of three."""
+
+    def __call__(self, body: dict[str, Any]) -> Reply:
+        # a sub-agent of Gemini CLI answers with a call of a tool
+        self.answers_by_call = '"complete_task"' in json.dumps(body.get("tools"))
+        return super().__call__(body)
 
     def _calls(self, number: int) -> list[dict[str, Any]]:
         assert self.program.delegate is not None
         tool, given = self.program.delegate
+        if self.answers_by_call:
+            return [call("complete_task", "call_1", result={"response": "It is from 2019."})]
         return [call(tool, "call_0", **given)] if number == 0 else []
 
 
