@@ -165,6 +165,12 @@ def test_the_reason_of_a_retired_template_is_whole_at_80_columns(home: Path) -> 
     assert f"{name} is retired: {why}\n" in text
 
 
+def test_folders_that_were_not_found_are_whole_at_80_columns() -> None:
+    text = run("doctor")
+    assert "…" not in text.partition("unreadable:")[0]
+    assert "(not found)" in " ".join(text.split())
+
+
 def test_evidence_of_runs_is_readable_at_80_columns() -> None:
     text = " ".join(run("job history").split())
     assert "the scheduler's ledger" in text or "ledger" not in text

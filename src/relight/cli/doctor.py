@@ -72,7 +72,7 @@ def _print(found: "HealthReport") -> None:
     )
     columns = [screen.Column("source", is_number=False), screen.Column("files")]
     columns += [screen.Column("sessions"), screen.Column("sub-agents", is_spare=True)]
-    columns += [screen.Column("folder", is_number=False)]
+    columns += [screen.Column("folder", is_number=False, lines=8)]
     rows = [
         [
             source.source,
