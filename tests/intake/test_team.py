@@ -398,7 +398,8 @@ def test_a_forgotten_session_is_forgotten_on_the_server_and_refused_later(
         one.push()
     office.derive()
     forget(laptop.store, find_session(laptop.store, build.CLAUDE_SESSION))
-    assert laptop.push().pending == 0
+    told = laptop.push()
+    assert (told.forgotten, told.pending) == (1, 0)
     assert office.by("machine") == {}
     assert office.store.query("select count(*) from tape_part") == [(0,)]
     second.join("figures")

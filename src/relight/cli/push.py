@@ -59,6 +59,8 @@ def _print(done: "PushReport") -> None:
     for note in done.notes:
         click.echo(f"warning: {clean(note)}", err=True)
     words = [f"sent {plural(done.sent, 'part')} ({size(done.bytes)})"]
+    if done.forgotten:
+        words.append(f"{plural(done.forgotten, 'session')} forgotten there")
     if done.known:
         words.append(f"{done.known} known there")
     if done.refused:

@@ -82,7 +82,7 @@ class PushReport(Struct, kw_only=True):
     """The result of a push: parts of the tape, the bytes sent for them, and what is still pending.
 
     `refused` are parts of sessions that were forgotten on the server, `left_out` those of projects
-    that are not shared. `notes` say what was not as expected.
+    that are not shared. `forgotten` are sessions that the server deleted. `notes` say what was not as expected.
     """
 
     sent: int = 0
@@ -91,6 +91,7 @@ class PushReport(Struct, kw_only=True):
     pending: int = 0
     refused: int = 0
     left_out: int = 0
+    forgotten: int = 0
     notes: list[str] = []
 
 
@@ -240,6 +241,7 @@ class Pusher:
         ids = read_due_forgets(self.store)
         if ids and not self._is_late():
             self._send(Push(forgotten=ids), forgets=ids)
+            self.report.forgotten += len(ids)
 
     def _send_parts(self) -> None:
         after = 0
