@@ -82,7 +82,8 @@ class PushReport(Struct, kw_only=True):
     """The result of a push: parts of the tape, the bytes sent for them, and what is still pending.
 
     `refused` are parts of sessions that were forgotten on the server, `left_out` those of projects
-    that are not shared. `forgotten` are sessions that the server deleted. `notes` say what was not as expected.
+    that are not shared. `forgotten` are sessions that the server deleted. `notes` say what was not
+    as expected.
     """
 
     sent: int = 0
