@@ -21,7 +21,7 @@ BENCHES = {
     "search": "full-text search: size of its index, cost for an import, time to the first hit",
     "startup": "how long a command takes to start, against an empty Python",
     "skills": "averages over a million uses of skills, against a plain sum",
-    "team": "machines that push: speed against a floor, kills, trouble, many against one, shared jobs",
+    "team": "machines that push: speed against a floor, kills, trouble, many machines, jobs",
     "top": "the sessions that run now: the share of a core while twenty of them grow",
     "warm": "warm starts: scores, seeds, choices, false alarms, and how long a choice takes",
     "web": "the dashboard on a million turns: every page, alone, with twenty users, and an import",
