@@ -115,6 +115,17 @@ def test_one_step_is_shown_whole(cli: Cli) -> None:
     assert (done.returncode, "no step 99" in done.stderr) == (1, True)
 
 
+def test_times_are_in_the_stores_zone_and_in_utc_in_json(cli: Cli) -> None:
+    write_session(cli.home)
+    show(cli)
+    assert cli.run("config", "timezone", "Asia/Tokyo").returncode == 0
+    shown = show(cli)
+    assert "09:00 JST, " in shown
+    assert "\n  1 09:00:00 prompt\n" in shown
+    assert "T09:00:02.000+09:00" in show(cli, "--step", "3")
+    assert cli.json("show", "last")["steps"][0]["at"].endswith("T00:00:00.000Z")
+
+
 def test_a_long_command_of_one_step_is_printed_once(cli: Cli) -> None:
     command = "python -c '" + "print(1); " * 50 + "print(2)'"
     lines = [

@@ -56,16 +56,17 @@ def command(
             print_json(read_session_trace(store, found))
             return
         head, trace = read_head(store, found), read_trace(store, found)
-        key = store.redaction_key
+        key, timezone = store.redaction_key, store.timezone
+    local = _move_times(trace, timezone)
     if number is not None:
-        _print_step(trace, number)
+        _print_step(local, number)
     elif markdown or file is not None:
         from relight.reports.sharing import redact_session
 
         _write(redact_session(head, trace, key=key), file)
     else:
-        _print_head(head, trace)
-        _print_steps(trace, is_full=full, is_errors=errors, project=head.project)
+        _print_head(head, trace, timezone)
+        _print_steps(local, is_full=full, is_errors=errors, project=head.project)
 
 
 def _check_choice(**chosen: object) -> None:
@@ -74,18 +75,39 @@ def _check_choice(**chosen: object) -> None:
         raise click.UsageError(f"{given[0]} and {given[1]} cannot be combined")
 
 
-def _print_head(found: "SessionHead", trace: "Trace") -> None:
+def _move_times(trace: "Trace", timezone: str) -> "Trace":
+    """Return the steps with their times in the store's zone, as lists and pages show them."""
+    from datetime import datetime
+    from zoneinfo import ZoneInfo
+
+    from msgspec.structs import replace
+
+    zone = ZoneInfo(timezone)
+
+    def move(at: str | None) -> str | None:
+        if at is None:
+            return None
+        here = datetime.fromisoformat(at).astimezone(zone)
+        return here.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    steps = [replace(one, at=move(one.at), ended_at=move(one.ended_at)) for one in trace.steps]
+    return replace(trace, steps=steps)
+
+
+def _print_head(found: "SessionHead", trace: "Trace", timezone: str) -> None:
     from relight.cli import screen
     from relight.cli.failures import describe_spiral
     from relight.reports.cache_rebuilds import describe_session
     from relight.text import plural
+    from relight.times import format_moment, read_time
 
     figures = found.figures
+    started = read_time(found.started_at)
     project, model = (screen.clean(name or "") for name in (found.project, found.model))
     screen.print_text(found.title or "(no title)", style="bold")
     screen.print_text(f"{found.session} · {project or 'no project'}", style="dim")
     screen.print_text(
-        f"{(found.started_at or 'unknown start')[:16].replace('T', ' ')} UTC,"
+        f"{'unknown start' if started is None else format_moment(started, timezone)},"
         f" {screen.seconds(figures.wall_seconds)} · {model or 'unknown model'} ·"
         f" {format_cost(figures)}"
     )
