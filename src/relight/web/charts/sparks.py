@@ -30,7 +30,11 @@ def draw_sparkline(title: str, values: Sequence[float | None], *, formatter: For
     found = [None if value is None else Estimate(value, None, None) for value in values]
     drawn = []
     for run in find_runs(found):
-        middle = [(step * (at + 0.5), 20 - (one.value or 0.0) / top * 18) for at, one in run]
+        # a tenth of a pixel cannot be seen, and a list has hundreds of points
+        middle = [
+            (round(step * (at + 0.5), 1), round(20 - (one.value or 0.0) / top * 18, 1))
+            for at, one in run
+        ]
         drawn.append(
             element("polyline", class_="line s0", points=points(middle))
             if len(middle) > 1
