@@ -76,6 +76,13 @@ def test_a_persons_reason_is_the_cause_and_a_bare_label_leaves_it_to_the_evidenc
     assert find_cause(said).kind == "labelled"
 
 
+def test_a_program_that_only_says_that_it_failed_leaves_the_cause_to_the_evidence() -> None:
+    said = "the source says failure"
+    found = find_cause([said, "the last model call failed: auth (401 bad key)"])
+    assert (found.kind, found.cause) == ("auth", "model call failed: 401 bad key")
+    assert find_cause([said, "it ended with an answer"]).kind == "reported"
+
+
 def test_an_error_that_no_judge_wrote_is_classified_by_its_words() -> None:
     assert find_cause(["connection refused by 127.0.0.1"]).kind == "connection"
     assert find_cause([]).kind == "unknown"

@@ -41,7 +41,8 @@ class Cause(Struct, frozen=True):
 def find_cause(evidence: Sequence[str]) -> Cause:
     """Return kind and cause of a failure from its evidence, the deciding sentence first.
 
-    A person's reason is the cause. A label without a reason leaves the cause to the other evidence.
+    A person's reason is the cause. A label without a reason, and a program that only says that it
+    failed, leave the cause to the other evidence.
 
     >>> find_cause(["the job's script failed: Script exited with code 3"])
     Cause(kind='command_failed', cause='script failed: exit code 3')
@@ -53,7 +54,9 @@ def find_cause(evidence: Sequence[str]) -> Cause:
     label = LABEL.fullmatch(evidence[0]) if evidence else None
     if label and label["why"]:
         return Cause("labelled", _shorten(evidence[0]))
-    for sentence in evidence[1:] if label else evidence[:1]:
+    is_bare = label is not None or evidence[:1] == ["the source says failure"]
+    # what was only said comes last: it is the cause if no other evidence is
+    for sentence in [*evidence[1:], *evidence[:1]] if is_bare else evidence[:1]:
         if (found := _read_sentence(sentence)) is not None:
             return found
     if label:
