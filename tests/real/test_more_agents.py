@@ -6,8 +6,10 @@ They run with `./dev test --real tests/real/test_more_agents.py`, which installs
 import json
 import os
 import shutil
+import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -382,7 +384,7 @@ def test_cline_continues_a_session_in_a_terminal_by_the_line_that_is_shown(tmp_p
         environment = make_environment(tmp_path) | started.variables
         environment["PATH"] = f"{own}:{environment['PATH']}"
         words = ["bash", "--norc", "-c", str(row.resume)]
-        with Screen(words, environment, Path("/")) as screen:
+        with ending_hub(tmp_path), Screen(words, environment, Path("/")) as screen:
             screen.wait_for(lambda: screen.has("Done."))
             screen.press(AGAIN)
             screen.wait_for(lambda: screen.has(AGAIN))
@@ -395,6 +397,17 @@ def test_cline_continues_a_session_in_a_terminal_by_the_line_that_is_shown(tmp_p
         assert AGAIN in asked
         assert sum_output(store) == sum(told for _, _, told, _ in script.truth)
         assert len(list_sessions(store).sessions) == 1
+
+
+@contextmanager
+def ending_hub(home: Path) -> Iterator[None]:
+    """End the daemon that Cline leaves behind in a terminal."""
+    yield
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            words = path.read_bytes()
+            if b"--cline-hub-daemon" in words and os.fsencode(home) in words:
+                os.kill(int(path.parent.name), signal.SIGTERM)
 
 
 def count_turns(store: Store, home: Path) -> int | None:
