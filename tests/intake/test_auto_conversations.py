@@ -9,7 +9,13 @@ from relight.intake.auto.conversations import Continuation, Conversations
 from scripted import Reply, call
 from scripted_sdks import WHOLE
 
-PATHS = {"chat": "/chat/completions", "responses": "/responses", "messages": "/messages"}
+PATHS = {
+    "chat": "/chat/completions",
+    "responses": "/responses",
+    "messages": "/messages",
+    "gemini": "/models/m:generateContent",
+}
+FIELDS = {"responses": "input", "gemini": "contents"}
 
 
 class Talk:
@@ -20,7 +26,7 @@ class Talk:
         self.known = Conversations()
 
     def request(self, items: list[Any], **more: Any) -> WireRequest:
-        field = "input" if self.name == "responses" else "messages"
+        field = FIELDS.get(self.name, "messages")
         body = json.dumps({"model": "m", field: items, **more}).encode()
         found = read_request(PATHS[self.name], body)
         assert found is not None
@@ -85,6 +91,17 @@ def test_calls_are_compared_by_their_ids() -> None:
         items = [user("a"), {"role": "assistant", "tool_calls": [call("look", key)]}, result]
         found = talk.ask("", items, Reply("C"))
         assert (found.session, texts(found)) == (session, ["3"])
+
+
+def test_a_call_of_gemini_may_be_repeated_without_its_id() -> None:
+    talk = Talk("gemini")
+    asked = {"role": "user", "parts": [{"text": "a"}]}
+    talk.ask("one", [asked], Reply(None, [call("look", "x")]))
+    repeated = {"role": "model", "parts": [{"function_call": {"name": "look", "args": {}}}]}
+    returned = {"name": "look", "response": {"content": "3"}}
+    result = {"role": "user", "parts": [{"function_response": returned}]}
+    found = talk.ask("", [asked, repeated, result], Reply("C"))
+    assert (found.session, texts(found)) == ("one", ['{"content":"3"}'])
 
 
 def test_a_retry_continues_the_session_of_the_request_that_failed_once() -> None:

@@ -101,7 +101,7 @@ class Conversations:
         parts = _read(name, item)
         if len(self._prints) >= MOST_ITEMS:
             self._prints.clear()
-        prints = self._prints[key] = list(_list_prints(parts))
+        prints = self._prints[key] = list(_list_prints(name, parts))
         return prints, parts
 
     def note_answer(
@@ -116,7 +116,7 @@ class Conversations:
         """Remember where a conversation stands after an answer."""
         chain = _Chain(continuation.state)
         parts = [part for item in answer.items for part in read_parts(request.format, item)]
-        for kind, value in _list_prints(parts):
+        for kind, value in _list_prints(request.format, parts):
             chain.add(kind, value)
         self._note(chain.close(), session)
         for known in (answer.id, *request.follows) if request.format == "responses" else ():
@@ -165,13 +165,15 @@ def _read(name: WireFormat, item: Raw) -> list[WirePart]:
         return []
 
 
-def _list_prints(parts: Iterable[WirePart]) -> Iterator[Print]:
+def _list_prints(name: WireFormat, parts: Iterable[WirePart]) -> Iterator[Print]:
     for part in parts:
         text = "".join(part.text.split())
+        # LiteLLM repeats calls of Gemini without their ids
+        call = "" if name == "gemini" else part.call
         match part.kind:
             case "text":
                 yield "text", text
             case "call":
-                yield "call", hash((part.call, part.tool))
+                yield "call", hash((call, part.tool))
             case "user" | "result":
-                yield part.kind, hash((part.call, text))
+                yield part.kind, hash((call, text))
