@@ -32,3 +32,20 @@ def test_failures_name_the_usual_cure_of_each_cause(client: TestClient) -> None:
     for one in cured[:3]:
         assert one["cause"] in text
         assert one["cure"] in text
+
+
+def test_the_page_of_experiments_has_the_effect_of_lessons_as_the_api_has_it(
+    client: TestClient,
+) -> None:
+    effect = client.get("/api/experiments").json()["lessons"]
+    assert effect["sessions"]["given"]
+    assert list(effect["measures"]) == [
+        "cause_failure_rate",
+        "first_30_failure_rate",
+        "success_rate",
+    ]
+    text = unescape(client.get("/experiments").text)
+    for sentence in effect["sentences"]:
+        assert sentence in text
+    for one in effect["lessons"]:
+        assert " ".join(one["text"].split())[:80] in text
