@@ -178,8 +178,10 @@ def _describe(name: str, one: LessonMeasure) -> str:
         )
     text = f"{_TITLES[name]}: {arms[0]} against {arms[1]}"
     found = one.difference
-    if found is None or found.low is None or found.high is None:
+    if min(one.given_sessions, one.held_out_sessions) < FEWEST:
         return f"{text}: {NOT_ENOUGH}, a comparison begins with {FEWEST} sessions in each arm."
+    if found is None or found.low is None or found.high is None:
+        return f"{text}: {NOT_ENOUGH}."
     text += f" ({describe_interval(found.low, found.high, 'less' if name == EARLY else 'fewer')})"
     if one.verdict == NOT_ENOUGH:
         return f"{text}: {NOT_ENOUGH}."
