@@ -181,6 +181,20 @@ def test_a_call_is_named_by_what_it_is_about(
     assert row.subject == subject
 
 
+@pytest.mark.parametrize(
+    ("project", "subject"), [("/srv/shop", "src/a.py"), ("/srv", "shop/src/a.py"), ("/", None)]
+)
+def test_a_path_inside_the_project_is_named_as_from_there(
+    project: str, subject: str | None
+) -> None:
+    path = "/srv/shop/src/a.py"
+    step = Step(step=1, kind="call", tool="Read", path=path, arguments=json.dumps({"path": path}))
+    (row,) = make_rows([step], begin=None, children={}, project=project)
+    assert row.subject == (subject or path)
+    (found,) = make_rows([step], begin=None, children={}, project=project, find="/srv/shop")
+    assert "<mark>/srv/shop</mark>" in f"{found.subject}{found.snippet}"
+
+
 def test_steps_are_chosen_by_kind_tool_and_words_in_any_text() -> None:
     steps = [
         Step(step=1, kind="prompt", text="Look"),

@@ -82,6 +82,7 @@ def _show_part(view: View, head: SessionHead, trace: Trace, part: StepPart) -> C
             part.steps,
             begin=next((at for one in trace.steps if (at := read_time(one.at))), None),
             children={child.session_id: child for child in head.children},
+            project=head.project,
             find=choice.find,
         )
     )

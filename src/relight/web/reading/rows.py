@@ -68,14 +68,21 @@ def make_rows(
     *,
     begin: int | None,
     children: Mapping[str, ChildSession],
+    project: str | None = None,
     find: str = "",
     budget: int = BUDGET,
 ) -> Iterator[StepRow]:
-    """Yield the rows of steps; beyond the budget only their first words."""
+    """Yield the rows of steps; beyond the budget only their first words.
+
+    Calls name paths inside of the project as from there.
+    """
+    folder = f"{project.rstrip('/')}/" if project and project.strip("/") else None
     spent, model = 0, None
     for step in steps:
         at = read_time(step.at)
         subject = describe_call(step) if step.kind == "call" else ""
+        if folder:
+            subject = subject.replace(folder, "")
         row = StepRow(
             step=step,
             offset=None if at is None or begin is None else (at - begin) / 1000,
