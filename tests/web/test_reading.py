@@ -13,7 +13,7 @@ from relight.text import HIDDEN
 from relight.web.reading import markdown
 from relight.web.reading.calls import draw_call
 from relight.web.reading.diffs import MOST_LINES, draw_diff
-from relight.web.reading.highlight import MOST_CHARACTERS, find_language, highlight
+from relight.web.reading.highlight import MOST_CHARACTERS, highlight
 from relight.web.reading.markdown import render_markdown
 from relight.web.reading.tasks import count_done, draw_tasks, find_tasks
 
@@ -156,12 +156,6 @@ def test_words_of_code_are_coloured(
     assert [(text.replace("&#34;", '"').replace("&#39;", "'"), kind) for kind, text in found] == (
         coloured
     )
-
-
-def test_every_language_has_names_of_its_own() -> None:
-    assert find_language("a/b/app.TSX") == "tsx"
-    assert find_language("x" * 5000 + "/Makefile") == "makefile"
-    assert find_language("") is None
 
 
 def counts(tool: str, arguments: object) -> list[tuple[str, str, int, int]]:

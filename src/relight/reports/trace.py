@@ -228,15 +228,6 @@ def cut_part(trace: Trace, *, step: int = 1, limit: int = 200) -> TracePart:
     )
 
 
-def find_part(step: int, *, limit: int = 200) -> int:
-    """Return the first step of the part that holds a step, if parts begin at 1.
-
-    >>> [find_part(step) for step in (1, 200, 201)]
-    [1, 1, 201]
-    """
-    return (max(step, 1) - 1) // limit * limit + 1
-
-
 def shorten(step: Step, limit: int = OUTLINE_CHARACTERS) -> Step:
     """Return a step with the beginnings of its texts."""
     texts = {name: getattr(step, name) for name in ("text", "injected", "arguments", "result")}

@@ -7,7 +7,6 @@ have them, kept its lexers for C, Java and Python busy for 3 to 8 seconds.
 import re
 import tomllib
 from functools import cache, lru_cache
-from pathlib import PurePosixPath
 
 import msgspec
 from markupsafe import Markup, escape
@@ -35,16 +34,6 @@ class Scanner(Struct, frozen=True):
 
     pattern: re.Pattern[str]
     keywords: frozenset[str]
-
-
-def find_language(path: str) -> str | None:
-    """Return the language of a file by its name, None if it is not known.
-
-    >>> [find_language(name) for name in ("/src/app.py", "Dockerfile", "notes.xyz")]
-    ['py', 'dockerfile', None]
-    """
-    name = PurePosixPath(path[-300:]).name.lower()
-    return next((one for one in (name, name.rpartition(".")[2]) if one in _read_scanners()), None)
 
 
 @lru_cache(maxsize=256)
