@@ -95,8 +95,10 @@ def print_plans(plans: "Sequence[WarmPlan]") -> None:
     if plans[0].number is None:
         click.echo("no session was dealt to an arm yet; the first one begins with this plan:")
     columns = [screen.Column("plan"), screen.Column("compares", is_number=False)]
-    columns += [screen.Column(name) for name in ("success", "early failures", "lessons", "error")]
-    columns += [screen.Column(name, is_number=False) for name in ("from", "to")]
+    columns += [screen.Column("success"), screen.Column("early failures")]
+    columns += [screen.Column("lessons", is_spare=True, drop=2)]
+    columns += [screen.Column("error", is_spare=True, drop=1)]
+    columns += [screen.Column("from"), screen.Column("to")]  # as numbers: a day is never cut
     screen.print_table(
         columns,
         [

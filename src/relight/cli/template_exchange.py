@@ -87,9 +87,14 @@ def auto(dry_run: bool, limit: int, as_json: bool) -> None:
         ]
         print_json({"dry_run": dry_run, "candidates": rows})
         return
-    for one in found:
-        result = f"→ {one.template.name}" if one.template else f"left out: {one.reason}"
-        click.echo(screen.clean(f"{one.session} {result}"))
+    results = (
+        f"{one.session} → {one.template.name}"
+        if one.template
+        else f"{one.session} left out: {one.reason}"
+        for one in found
+    )
+    for line in dict.fromkeys(results):  # several tasks of one session may share their reason
+        click.echo(screen.clean(line))
     click.echo(f"{plural(len(made), 'template')} {'to make' if dry_run else 'made'}")
     if not found:
         known = "no success is known:"
