@@ -6,8 +6,7 @@ import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from importlib import resources
-from re import _parser
+from importlib import import_module, resources
 from typing import Any
 
 import pytest
@@ -24,6 +23,8 @@ from relight.redact import (
     redact_text,
 )
 from relight.secret_shapes import Lookalike, Rule, Shapes, read_secret_table, read_shapes
+
+_parser: Any = import_module("re._parser")
 
 KEY = b"a key of this store"
 RULES = read_secret_table().rule

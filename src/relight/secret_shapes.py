@@ -12,12 +12,15 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, cached_property
-from re import _parser
+from importlib import import_module
 from typing import Any
 
 from msgspec import Struct, toml
 
 from relight.data import read_data
+
+# Python's own reader of expressions; type checkers do not know it
+_parser: Any = import_module("re._parser")
 
 # Where a word begins, in text that may be escaped: the `n` of `\n` is not part of the word
 # after it, nor are the digits of `\u001b`, `%3D` and of a terminal's `[32m`. After a lone backslash
