@@ -28,7 +28,7 @@ from relight.intake.rebuild import rebuild
 from relight.intake.receiver import Receiver, RefusedRequestError, unpack
 from relight.reports.trace import read_trace
 from relight.reports.transcript import read_transcript
-from relight.sources.otlp.wire import read_protobuf
+from relight.sources.otlp.wire import Signal, read_protobuf
 from relight.store import Store
 
 CAPTURES = read_captures()
@@ -274,6 +274,31 @@ def test_telemetry_of_claude_code_fills_what_its_file_lacks_and_adds_nothing_twi
     assert [tuple(one) for one in found] == [(420, "ok"), (None, "error")]
     rebuild(store)
     assert read_turns(store, columns) == JOINED
+
+
+@pytest.mark.parametrize("order", [("logs", "traces"), ("traces", "logs")])
+def test_a_log_record_and_a_span_of_a_call_without_an_id_are_one_call(
+    store: Store, order: tuple[Signal, Signal]
+) -> None:
+    about = {"session__id": "s", "model": "claude-opus-4-6", "input_tokens": 9, "output_tokens": 3}
+    ends = (1.0, 1.2, 40.0)  # two calls at once with the same tokens, and one later
+    logs = [
+        make_event("api_request", end, **about, cost_usd="0.01", duration_ms=800) for end in ends
+    ]
+    name = "claude_code.llm_request"
+    spans = [
+        make_span(name, end - 0.81, seconds=0.812, **about, duration_ms=812, trace=f"t{end}")
+        for end in (*ends, 90.0)  # the last one has no log record
+    ]
+    bodies = {
+        "logs": encode("logs", *logs, scope=CLAUDE_SCOPE),
+        "traces": encode("traces", *spans, scope="com.anthropic.claude_code.tracing"),
+    }
+    receiver = Receiver(store)
+    for signal in order:
+        send(receiver, signal, bodies[signal])
+        import_received(store)
+    assert read_turns(store, "cost_nanos") == [(10_000_000,)] * 3 + [(120_000,)]
 
 
 def test_telemetry_makes_the_session_of_an_agent_whose_files_were_not_read(store: Store) -> None:

@@ -22,6 +22,8 @@ from relight.store.write.seal import Sealed
 MOMENT_MS = 600_000
 # of a failure there may be a record in other words, a moment later
 FAILED_MOMENT_MS = 15_000
+# a log record and a span of one call end together, but for the moment between them
+SAME_END_MS = 1000
 # one call may be reported by a log record and by a span
 MERGE_REPORT = f"""
     on conflict (id) do update set
@@ -186,7 +188,7 @@ def join_reports(database: Connection, touched: Iterable[int], pricing: Pricing)
     changed = _drop_recorded_calls(database)
     for root_id, source in database.execute(ROOTS).fetchall():
         changed |= {one for (one,) in database.execute(REMOVE, (root_id,)).fetchall()}
-        reports = read(database, CallReportRow, REPORTS, (root_id,))
+        reports = drop_repeated(read(database, CallReportRow, REPORTS, (root_id,)))
         turns = read(database, JoinedTurn, TURNS, (root_id,))
         pairs = match_reports(turns, reports)
         by_id = {one.id: one for one in turns}
@@ -211,6 +213,34 @@ def _drop_recorded_calls(database: Connection) -> set[int]:
         rows = [(call_id,) for call_id, _ in found]
         database.executemany(f"delete from {table} where {column} = ?", rows)
     return {session_id for _, session_id in found}
+
+
+def drop_repeated(reports: Sequence[CallReportRow]) -> list[CallReportRow]:
+    """Return the reports without the spans of calls that a log record reports as well.
+
+    With the id of a request they are one report already, but some servers send none. Only log
+    records have a cost, which tells them from spans.
+    """
+    plain = [one for one in reports if one.request is None and one.failure is None]
+    logs = [one for one in plain if one.cost_nanos is not None]
+    near = sorted(
+        (distance, span.id, log.id)
+        for span in (one for one in plain if one.cost_nanos is None)
+        for log in logs
+        if (distance := abs(_find_end(span) - _find_end(log))) <= SAME_END_MS
+        and (span.session_id, _tokens(span)) == (log.session_id, _tokens(log))
+    )
+    repeated: set[int] = set()
+    taken: set[int] = set()
+    for _, span_id, log_id in near:
+        if span_id not in repeated and log_id not in taken:
+            repeated.add(span_id)
+            taken.add(log_id)
+    return [one for one in reports if one.id not in repeated]
+
+
+def _find_end(report: CallReportRow) -> int:
+    return (report.at or 0) + (report.duration_ms or 0)
 
 
 def match_reports(turns: Sequence[JoinedTurn], reports: Sequence[CallReportRow]) -> dict[int, int]:
@@ -244,8 +274,7 @@ def _measure(turn: JoinedTurn, report: CallReportRow) -> int | None:
         return None
     if turn.request is not None and report.request is not None and report.failure is None:
         return None
-    end = report.at + (report.duration_ms or 0)
-    apart = max(report.at - turn.at, turn.at - end, 0)
+    apart = max(report.at - turn.at, turn.at - _find_end(report), 0)
     most = MOMENT_MS if report.failure is None else FAILED_MOMENT_MS
     return apart if apart <= most else None
 
