@@ -280,7 +280,12 @@ def test_telemetry_of_claude_code_fills_what_its_file_lacks_and_adds_nothing_twi
 def test_a_log_record_and_a_span_of_a_call_without_an_id_are_one_call(
     store: Store, order: tuple[Signal, Signal]
 ) -> None:
-    about = {"session__id": "s", "model": "claude-opus-4-6", "input_tokens": 9, "output_tokens": 3}
+    about: dict[str, Any] = {
+        "session__id": "s",
+        "model": "claude-opus-4-6",
+        "input_tokens": 9,
+        "output_tokens": 3,
+    }
     ends = (1.0, 1.2, 40.0)  # two calls at once with the same tokens, and one later
     logs = [
         make_event("api_request", end, **about, cost_usd="0.01", duration_ms=800) for end in ends
