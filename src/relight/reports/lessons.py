@@ -13,7 +13,6 @@ from msgspec import Struct
 from relight.judging.lessons import Taught, derive_lessons
 from relight.judging.recoveries import TriedCall
 from relight.judging.stumbles import RULES, find_stumbles
-from relight.reports.trace import read_numbered
 from relight.store import Store, stumbles
 from relight.store.queries.failures import read_session_names
 from relight.store.queries.filters import Filter
@@ -169,6 +168,9 @@ def _show(project: ProjectSessions, one: Taught, names: Mapping[int, str]) -> Le
 
 def _read(store: Store, session_id: int) -> str | None:
     """The stumbles of a session as JSON; None if its records are gone or cannot be read."""
+    # a session that begins asks for lessons, and mostly has nothing to read
+    from relight.reports.trace import read_numbered
+
     try:
         numbered = read_numbered(store, session_id)
     except Exception:  # noqa: BLE001 - a damaged tape may raise anything, and costs itself alone
