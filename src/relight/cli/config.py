@@ -16,6 +16,7 @@ from relight.config import (
     Config,
     DisplaySettings,
     JobSettings,
+    LessonSettings,
     LimitSettings,
     MoaSettings,
     ModelSettings,
@@ -55,6 +56,7 @@ hold_out = 0.2                 # the share of sessions that begin without
 [moa]
 save_traces = true             # record every turn of a mixture
 trace_dir = "~/traces"         # may name $VARIABLES; default: moa-traces/
+mute_share = 0.2               # of sessions in which an adviser is muted
 [moa.presets.review]           # a mixture with this name
 references = [{ model = "a" }] # and base_url, key_variable, temperature
 aggregator = { model = "b" }   # the model that acts
@@ -118,6 +120,7 @@ class ShownSettings(Struct, frozen=True, kw_only=True):
     plans: Mapping[str, PlanSettings]
     limits: Mapping[str, LimitSettings]
     templates: TemplateSettings
+    lessons: LessonSettings
     moa: MoaSettings
     jobs: JobSettings
     display: DisplaySettings
@@ -158,6 +161,7 @@ def show(as_json: bool) -> None:
                 plans=config.plans,
                 limits=config.limits,
                 templates=config.templates,
+                lessons=config.lessons,
                 moa=replace(config.moa, trace_dir=str(config.trace_folder)),
                 jobs=config.jobs,
                 display=config.display,
