@@ -1,6 +1,6 @@
 """A server of a team in this process, and machines that push to it without a network."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +16,8 @@ from relight.intake.wire import Share
 from relight.reports.totals import report
 from relight.store import Store
 from relight.store.members import add_person, make_token
+from relight.store.rights import allow
+from relight.store.visibility import EVERYTHING
 from relight.web.app import create_app
 
 URL = "http://127.0.0.1:7717"
@@ -48,9 +50,12 @@ class Office:
         self.folder = folder
         self.client = client
         self.store = store
+        self.tokens: dict[str, str] = {}
 
-    def add(self, person: str, *scopes: str) -> str:
+    def add(self, person: str, *scopes: str, sees: Collection[str] = (EVERYTHING,)) -> str:
+        """Add a person, who sees everything unless the test says otherwise; return a token."""
         add_person(self.store, person)
+        allow(self.store, person, sees)
         return make_token(self.store, person, scopes or ("push", "read"))
 
     def line(self, token: str) -> DirectLine:

@@ -13,7 +13,7 @@ from typing import Any
 from bench.campaign.score import Score
 from bench.measure import relight
 from relight.store import Store, open_store
-from relight.store.search_index import PART_SHIFT
+from relight.store.sql import PART_SHIFT
 from relight.store.write.tape import read_tape
 
 # columns of each table of the index; `*` is all but those that depend on the order of reading

@@ -4,7 +4,8 @@ import sqlite3
 import threading
 import time
 
-from relight.store import WAIT_SECONDS, Log, Store, connect, open_reader
+from relight.store import Store, connect, open_reader
+from relight.store.log import WAIT_SECONDS, Log
 
 LONGEST = 1_000_000
 

@@ -11,7 +11,15 @@ import relight.store
 
 FOLDER = Path(relight.store.__file__).parent
 # the modules that write what engines do differently: SQL, maintenance, full-text search
-ENGINE = {"sql.py", "keep/migrate.py", "__init__.py", "search_index.py", "postgres_search.py"}
+ENGINE = {
+    "sql.py",
+    "keep/migrate.py",
+    "__init__.py",
+    "search_index.py",
+    "postgres_search.py",
+    "postgres_policies.py",
+    "postgres_months.py",
+}
 IS_SQL = re.compile(r"\b(select|insert into|update \w+ set|delete from|on conflict)\b|\border by\b")
 FORBIDDEN = {
     "`iif` instead of `case`": r"\biif\s*\(",

@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 from msgspec import Struct
@@ -13,6 +14,8 @@ from relight.cli.options import (
     yes_option,
 )
 from relight.store.members import SCOPES, MemberLine
+from relight.store.rights import ROLES, Role, TapeRead
+from relight.store.visibility import EVERYTHING
 
 scope_option = click.option(
     "--scope",
@@ -36,6 +39,12 @@ class MemberList(Struct, frozen=True):
     """All members, as `--json` prints them."""
 
     members: list[MemberLine]
+
+
+class ReadList(Struct, frozen=True):
+    """Reads of tapes, as `--json` prints them."""
+
+    reads: list[TapeRead]
 
 
 @relight_group("member", example="relight member add anna")
@@ -113,10 +122,103 @@ def remove(name: str, forget: bool, yes: bool) -> None:
     click.echo(f"revoked {plural(count, 'token')} of {name}; what was pushed stays")
 
 
+project_argument = click.argument("projects", metavar="[PROJECT]...", nargs=-1)
+all_option = click.option("--all", "is_all", is_flag=True, help="All projects, also later ones.")
+
+
+@relight_command("allow", example="relight member allow anna shop --role lead")
+@click.argument("name")
+@project_argument
+@all_option
+@click.option(
+    "--role",
+    type=click.Choice(ROLES),
+    default="reader",
+    show_default=True,
+    help="A lead may also label the sessions.",
+)
+def allow(name: str, projects: Sequence[str], is_all: bool, role: Role) -> None:
+    """Let a person see the sessions of projects.
+
+    A project is a folder, or the last part of one. Everybody sees what their own machines pushed.
+    """
+    from relight.store.rights import allow
+
+    with current_store() as store:
+        allow(store, name, _choose_projects(projects, is_all=is_all), role=role)
+    click.echo(f"{name} sees {'everything' if is_all else ', '.join(projects)}")
+
+
+@relight_command("deny", example="relight member deny anna shop")
+@click.argument("name")
+@project_argument
+@all_option
+def deny(name: str, projects: Sequence[str], is_all: bool) -> None:
+    """Take projects from a person, by the names under which they were allowed."""
+    from relight.store.rights import deny
+    from relight.text import plural
+
+    with current_store() as store:
+        count = deny(store, name, _choose_projects(projects, is_all=is_all))
+    click.echo(f"took {plural(count, 'project')} from {name}")
+
+
+def _choose_projects(projects: Sequence[str], *, is_all: bool) -> Sequence[str]:
+    if is_all == bool(projects):
+        raise click.UsageError("name projects, or give --all")
+    return [EVERYTHING] if is_all else projects
+
+
+@relight_command("reads", example="relight member reads anna")
+@click.argument("name", required=False)
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True)
+@json_option
+def reads(name: str | None, limit: int, as_json: bool) -> None:
+    """List who read which tape on the server, the newest first.
+
+    With a name: the reads of this person, and those of what this person's machines pushed. Reads
+    are noted once an hour for each person and session. Commands on the server itself are not.
+    """
+    from relight.cli import screen
+    from relight.store.rights import list_reads
+
+    with current_store() as store:
+        found = list_reads(store, name, limit=limit)
+    if as_json:
+        print_json(ReadList(found))
+        return
+    columns = [screen.Column(title, is_number=False) for title in ("read at", "person", "session")]
+    rows = [[one.read_at or "", one.person, one.session or "deleted"] for one in found]
+    screen.print_table(columns, rows)
+
+
+@relight_command("export", example="relight member export anna anna.jsonl")
+@click.argument("name")
+@click.argument("target", type=click.Path(dir_okay=False, path_type=Path))
+def export(name: str, target: Path) -> None:
+    """Write everything that the store has of a person into a file, one row of a table a line.
+
+    It has the account without the hashes of tokens, everything that the person's machines pushed,
+    with the texts of tapes, and what the person read.
+    """
+    import msgspec
+
+    from relight.locks import replace_when_whole
+    from relight.store.rights import export_person
+    from relight.text import plural
+
+    count = 0
+    with current_store() as store, replace_when_whole(target) as file:
+        for row in export_person(store, name):
+            file.write(msgspec.json.encode(row) + b"\n")
+            count += 1
+    click.echo(f"wrote {plural(count, 'row')} to {target}")
+
+
 @relight_command("list", example="relight member list --json")
 @json_option
 def list_members(as_json: bool) -> None:
-    """List people, tokens and machines."""
+    """List people, with their tokens, machines and projects."""
     from relight.cli import screen
     from relight.errors import as_typed
     from relight.store import members
@@ -129,7 +231,7 @@ def list_members(as_json: bool) -> None:
     if not found:
         click.echo(as_typed("there are no members: relight member add NAME"))
         return
-    titles = ("person", "token or machine", "what", "last used")
+    titles = ("person", "token, machine or project", "what", "last used")
     columns = [screen.Column(name, is_number=False) for name in titles]
     rows = []
     for one in found:
@@ -139,6 +241,9 @@ def list_members(as_json: bool) -> None:
         for machine in one.machines:
             what = f"{machine.share}, {machine.sessions} sessions"
             rows.append([one.person, machine.machine, what, machine.pushed_at or "never"])
+        for seen in one.projects:
+            project = "all projects" if seen.project == EVERYTHING else seen.project
+            rows.append([one.person, project, seen.role, ""])
     screen.print_table(columns, rows)
 
 
@@ -150,5 +255,5 @@ def _print_token(name: str, token: str, *, as_json: bool) -> None:
     click.echo("it is shown only now: put it into a file that only its owner may read", err=True)
 
 
-for each in (add, token, remove, list_members):
+for each in (add, token, allow, deny, reads, export, remove, list_members):
     command.add_command(each)

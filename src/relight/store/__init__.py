@@ -9,23 +9,22 @@ from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from relight.config import Config, find_home, read_config
 from relight.errors import RelightError, StoreError, UnavailableError
 from relight.locks import check_place, make_folder, open_private, renew_in_forks
+from relight.store.log import Log
 from relight.store.sql import Connection, S, read
+
+if TYPE_CHECKING:
+    from relight.store.visibility import Viewer
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 # the number of the newest migration
 SCHEMA = max(int(path.name[:4]) for path in MIGRATIONS.glob("[0-9]*.sql"))
 BUSY_SECONDS = 60
 FOUNDING_SECONDS = 0.01
-LONGEST_BYTES = 100_000_000
-# looking at its size costs an eighth of a small commit
-LOOK_SECONDS = 0.2
-# a writer does not notice so short a wait, and a dashboard's readers are done in less
-WAIT_SECONDS = 0.1
 # errors whose cause lies in the database, not in the values to be written
 TROUBLE = (sqlite3.OperationalError, sqlite3.DatabaseError)
 RESTORE = "restore a copy made by `relight backup`, or move the file away and import again"
@@ -56,6 +55,8 @@ class Store:
         self._lock = threading.RLock()
         self._log = Log(config.database)
         self._meta: dict[str, str] = dict(connection.execute("select key, value from meta"))
+        # the sessions whose tapes were read, while somebody asks for them
+        self.tapes_read: set[int] | None = None
         renew_in_forks(self)
 
     def renew(self) -> None:
@@ -106,11 +107,18 @@ class Store:
             yield self._connection
 
     @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """All queries inside see one moment, whatever others write meanwhile."""
+    def snapshot(self, viewer: "Viewer | None" = None) -> Iterator[None]:
+        """All queries inside see one moment, whatever others write meanwhile.
+
+        With a viewer they see nothing but the rows that this person may see.
+        """
         with self._lock, readable_errors(self.path):
             self._connection.execute("begin")
             try:
+                if viewer is not None:
+                    from relight.store.visibility import narrow
+
+                    narrow(self._connection, viewer)
                 yield
             finally:
                 self._connection.execute("rollback")
@@ -354,45 +362,3 @@ def readable_errors(path: Path) -> Iterator[None]:
         # SQLite quotes the damaged name, in bytes that Python cannot decode
         text = "its schema is malformed"
         raise StoreError(f"the database {path} could not be used: {text}", RESTORE) from error
-
-
-class Log:
-    """The write-ahead log, shortened also while others read without a pause.
-
-    SQLite restarts its log only when no reader uses it. Under a busy dashboard that never happens:
-    the log would grow for as long as an import lasts, and every reader would search all of it. So
-    a writer of much data waits for a moment without readers.
-    """
-
-    def __init__(
-        self,
-        database: Path,
-        *,
-        longest_bytes: int = LONGEST_BYTES,
-        look_seconds: float = LOOK_SECONDS,
-    ) -> None:
-        self._path = f"{database}-wal"
-        self._longest = self._limit = longest_bytes
-        self._look_seconds = look_seconds
-        self._next_look = 0.0
-
-    def shorten(self, connection: Connection) -> None:
-        """Move a long log into the database and empty it."""
-        now = time.monotonic()
-        if now < self._next_look:
-            return
-        self._next_look = now + self._look_seconds
-        try:
-            size = os.stat(self._path).st_size  # noqa: PTH116 - a Path takes longer
-        except OSError:
-            return
-        if size < self._limit:
-            return
-        (waited,) = connection.execute("pragma busy_timeout").fetchone()
-        connection.execute(f"pragma busy_timeout = {round(WAIT_SECONDS * 1000)}")
-        try:
-            is_busy, *_ = connection.execute("pragma wal_checkpoint(truncate)").fetchone()
-        finally:
-            connection.execute(f"pragma busy_timeout = {waited}")
-        # after a reader that takes long, try again when the log has grown by a quarter
-        self._limit = size + self._longest // 4 if is_busy else self._longest

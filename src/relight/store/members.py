@@ -18,6 +18,7 @@ from relight.errors import MissingError, RelightError
 from relight.model import row_id
 from relight.store import Store
 from relight.store.sql import Connection, divide, insert, read
+from relight.store.visibility import EVERYTHING
 from relight.times import write_time
 
 Scope = Literal["push", "read", "label", "claim", "admin"]
@@ -42,10 +43,17 @@ class Member(Struct, frozen=True):
     token_id: int
     scopes: str
     used_at: int | None
+    # 1 if every project may be seen
+    has_all: int = 0
 
     def may(self, scope: Scope) -> bool:
         """True if the token allows this; one for admin allows everything."""
         return not {scope, "admin"}.isdisjoint(self.scopes.split())
+
+    @property
+    def sees_all(self) -> bool:
+        """True if the person sees the sessions of all projects."""
+        return bool(self.has_all) or self.may("admin")
 
 
 class Machine(Struct, frozen=True):
@@ -95,12 +103,21 @@ class MachineLine(Struct, frozen=True):
     sessions: int
 
 
+class ProjectLine(Struct, frozen=True):
+    """A project in the list of members, `*` for all, and the person's role there."""
+
+    project: str
+    person: str
+    role: str
+
+
 class MemberLine(Struct, frozen=True):
-    """A person with tokens and machines."""
+    """A person with tokens, machines and projects."""
 
     person: str
     tokens: list[TokenLine]
     machines: list[MachineLine]
+    projects: list[ProjectLine]
 
 
 def add_person(store: Store, name: str) -> None:
@@ -159,9 +176,11 @@ def find_member(store: Store, token: str) -> Member | None:
     found = store.read(
         Member,
         "select person.id as person_id, person.name as person, token.id as token_id, scopes,"
-        " used_at from token join person on person.id = person_id"
+        " used_at, case when exists (select 1 from member where member.person_id = person.id"
+        " and project = ?) then 1 else 0 end as has_all"
+        " from token join person on person.id = person_id"
         " where digest = ? and revoked_at is null",
-        (digest,),
+        (EVERYTHING, digest),
     )
     return found[0] if found else None
 
@@ -182,7 +201,7 @@ def note_use(database: Connection, member: Member) -> None:
 
 
 def list_members(store: Store) -> list[MemberLine]:
-    """Return all people with their tokens and machines, by name."""
+    """Return all people with their tokens, machines and projects, by name."""
     times = dict.fromkeys(("created_at", "used_at", "revoked_at"), write_time)
     tokens = store.read(
         TokenLine,
@@ -198,11 +217,17 @@ def list_members(store: Store) -> list[MemberLine]:
         " from machine join person on person.id = person_id order by machine.name, machine.id",
         formats={"joined_at": write_time, "pushed_at": write_time},
     )
+    projects = store.read(
+        ProjectLine,
+        "select project, person.name as person, role from member"
+        " join person on person.id = person_id order by project",
+    )
     return [
         MemberLine(
             name,
             [one for one in tokens if one.person == name],
             [one for one in machines if one.person == name],
+            [one for one in projects if one.person == name],
         )
         for (name,) in store.query("select name from person order by name")
     ]

@@ -19,6 +19,7 @@ from relight.locks import make_folder
 from relight.store import BUSY_SECONDS, SCHEMA, Store, Upkeep
 from relight.store.changes import ChangeWatcher
 from relight.store.sql import Connection, Cursor
+from relight.store.visibility import Viewer
 from relight.text import show_url
 
 try:
@@ -36,6 +37,8 @@ except ImportError as error:
 # any number, the same in all processes: advisory locks belong to one database
 WRITER_LOCK = 7_269_646
 CONNECT_SECONDS = 10
+# the role that row-level security holds for; it owns no table and cannot log in
+READER = "relight_reader"
 # texts and comments stay as they are; `%` is psycopg's own
 _MARK = re.compile(r"'(?:[^']|'')*'|--[^\n]*|\?\d+|\?|(?<![:\w]):[a-z_]\w*|%")
 # class and meaning of SQLSTATE codes that a person can act on
@@ -231,10 +234,18 @@ class PostgresStore(Store):
         self._connection = ClosedConnection()
 
     @contextmanager
-    def snapshot(self) -> Iterator[None]:
+    def snapshot(self, viewer: Viewer | None = None) -> Iterator[None]:
         with self._lock:
             self._connection.execute("begin isolation level repeatable read read only")
             try:
+                if viewer is not None:
+                    # until the end of the transaction; without a person every read fails
+                    self._connection.execute(f"set local role {READER}")
+                    self._connection.execute(
+                        "select set_config('relight.person', ?, true),"
+                        " set_config('relight.only_own', ?, true)",
+                        (str(viewer.person_id), str(int(viewer.only_own))),
+                    )
                 yield
             finally:
                 self._roll_back()

@@ -19,6 +19,7 @@ from relight.store.keep.migrate import (
     write_meta,
 )
 from relight.store.postgres import WRITER_LOCK, PostgresConnection, connect, read_schema
+from relight.store.postgres_policies import protect
 from relight.store.postgres_search import FULL_TEXT, FUNCTIONS
 from relight.store.sql import Connection
 
@@ -83,6 +84,7 @@ def migrate(connection: PostgresConnection, *, timezone: str | None) -> tuple[in
             connection.execute("rollback")
             raise
         connection.execute("commit")
+    protect(connection)
     return before, version
 
 

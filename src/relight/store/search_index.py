@@ -16,14 +16,14 @@ import msgspec
 from msgspec import Struct
 
 from relight.store import Store
-from relight.store.sql import Connection, insert, read
+from relight.store.sql import PART_SHIFT, Connection, insert, read
 
 if TYPE_CHECKING:
     from relight.store.derive.search_text import TextRow
     from relight.store.queries.filters import Filter
 
-# an entry's number: the place of its part, its number there, its kind
-PART_SHIFT, KIND_BITS = 8, 2
+# an entry's number ends in its kind
+KIND_BITS = 2
 MOST_TEXTS = 1 << (PART_SHIFT - KIND_BITS)
 BELOW = "search_below"
 # so few parts of the tape are quickly read again
@@ -283,8 +283,10 @@ def find_matching(store: Store, terms: Sequence[SearchTerm], chosen: "Filter") -
 
 def has_match(store: Store, terms: Sequence[SearchTerm]) -> bool:
     """True if any text matches."""
-    _, test, values = _write_test(store, terms)
-    return bool(store.query(f"select 1 from search_words where {test} limit 1", values))
+    number, test, values = _write_test(store, terms)
+    # the words alone are not narrowed to what a person sees
+    found = f"select {number} >> {PART_SHIFT} from search_words where {test}"
+    return bool(store.query(f"select 1 from search_part where place in ({found}) limit 1", values))
 
 
 def _write_test(store: Store, terms: Sequence[SearchTerm]) -> tuple[str, str, list[str]]:

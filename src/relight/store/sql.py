@@ -23,6 +23,8 @@ S = TypeVar("S", bound=Struct)
 # queries whose columns are known to be the fields of their Struct
 _checked: set[tuple[type[Struct], str]] = set()
 MOST_CHECKED = 500
+# an entry's number in the full-text index is the place of its part, and its number there
+PART_SHIFT = 8
 
 
 class Cursor(Protocol):

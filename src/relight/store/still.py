@@ -15,6 +15,7 @@ from relight.config import Config
 from relight.errors import StoreError
 from relight.store import SCHEMA, StillConnection, Store, connect_reader, open_reader
 from relight.store.sql import Connection, S
+from relight.store.visibility import Viewer
 
 R = TypeVar("R")
 Stamp = tuple[tuple[int, int, int] | None, ...]
@@ -57,9 +58,9 @@ class StillStore(Store):
             yield connection
 
     @contextmanager
-    def snapshot(self) -> Iterator[None]:
+    def snapshot(self, viewer: Viewer | None = None) -> Iterator[None]:
         self._open_again()
-        with super().snapshot():
+        with super().snapshot(viewer):
             yield
 
     def _steadily(self, run: Callable[[], R]) -> R:

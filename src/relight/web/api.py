@@ -52,13 +52,15 @@ from relight.work.moa.advisers import AdviserList, report_advisers
 class Query(Struct, frozen=True):
     """An address of the API: its parameters and the function that reads the response.
 
-    `may_miss` is set if a parameter names something that may not exist.
+    `may_miss` is set if a parameter names something that may not exist, and `is_of_server` if the
+    response has more than rows: of a team's members, only those who see everything may read it.
     """
 
     path: str
     parameters: type[Any]
     read: Callable[[Store, Any, Path], Any]
     may_miss: bool = False
+    is_of_server: bool = False
 
 
 class OverviewReport(Struct, frozen=True, kw_only=True):
@@ -371,7 +373,7 @@ QUERIES = (
     Query("/api/experiments/plans", given.NoParameters, template_api.list_plans),
     Query("/api/experiments/{experiment:path}", given.NoParameters, template_api.read_pairs),
     Query("/api/moa/advisers", given.NoParameters, list_advisers),
-    Query("/api/moa/traces", given.NoParameters, list_traces),
-    Query("/api/moa/traces/{session:path}", given.TraceParameters, read_trace),
-    Query("/api/doctor", given.HealthParameters, examine),
+    Query("/api/moa/traces", given.NoParameters, list_traces, is_of_server=True),
+    Query("/api/moa/traces/{session:path}", given.TraceParameters, read_trace, is_of_server=True),
+    Query("/api/doctor", given.HealthParameters, examine, is_of_server=True),
 )

@@ -9,13 +9,16 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
+from relight.web.guard import MEMBER
+
 LARGEST_BYTES = 8_000_000
 # a response may also depend on today's date
 OLDEST_SECONDS = 20.0
 # While an import writes, the version changes all the time. A slow response is then rebuilt less
 # often, so that no address takes more than a tenth of a processor.
 TIMES_AS_LONG, OUTDATED_SECONDS = 10, 10.0
-Key = tuple[str, bytes]
+# the path, the query, and who asked, by a token that shows everything or not
+Key = tuple[str, bytes, tuple[int, bool] | None]
 
 
 class CachedResponse(Struct, frozen=True):
@@ -39,7 +42,9 @@ class ResponseCache:
         self, request: Request, version: str, build: Callable[[], Awaitable[Response]]
     ) -> Response:
         """Return the cached response to this address, else a new one; a forced reload skips it."""
-        key = (request.url.path, request.scope["query_string"])
+        member = request.scope.get(MEMBER)
+        viewer = None if member is None else (member.person_id, member.may("admin"))
+        key = (request.url.path, request.scope["query_string"], viewer)
         is_forced = "no-cache" in request.headers.get("cache-control", "")
         cached = None if is_forced else self._cached.get(key)
         if cached is not None and _is_fresh(cached, version):

@@ -15,13 +15,15 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.routing import compile_path
 
-from relight.store import open_store
+from relight.reports.sessions import find_session
+from relight.store import Store, open_store
+from relight.store.members import Member
+from relight.store.queries.sessions import read_name
+from relight.store.rights import may_label
 from relight.web.actions import ACTIONS, Action
-from relight.web.guard import is_same
+from relight.web.guard import MEMBER, is_same
 from relight.web.request import RequestError, convert, read_body
-from relight.web.site import Site
-
-WRITE_SECONDS = 10.0
+from relight.web.site import WRITE_SECONDS, Site
 
 
 class FailedForm(Struct, frozen=True, kw_only=True):
@@ -73,6 +75,30 @@ async def perform(
     site.watcher.look_again()
     site.cache.clear()
     return done
+
+
+async def check_action(site: Site, request: Request) -> Mapping[str, str]:
+    """Return the names in the address of a change; raise unless the member may make it.
+
+    The guard lets only tokens for admin change more than labels. A session is named in full: what
+    is unique among those that a person sees need not be so among all.
+    """
+    member: Member | None = request.scope.get(MEMBER)
+    if member is None or member.may("admin"):
+        return request.path_params
+
+    def find(store: Store) -> tuple[int, str]:
+        found = find_session(store, request.path_params["session"])
+        return found, read_name(store, found).session
+
+    found, name = await site.read(request, find)
+    if not await site.readers.read(lambda store: may_label(store, member.person_id, found)):
+        raise RequestError(
+            403,
+            "only its owner and leads of its project may label this session",
+            f"relight member allow {member.person} PROJECT --role lead",
+        )
+    return {"session": name}
 
 
 def find_action(address: str) -> tuple[Action, dict[str, str]]:

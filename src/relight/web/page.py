@@ -23,7 +23,7 @@ from relight.web.charts.chart import SeriesLink
 from relight.web.filters import NAMES, Filters, choose, read_filters
 from relight.web.forms import FailedForm, read_form, submit
 from relight.web.pages import Page
-from relight.web.request import choose_status
+from relight.web.request import check_sees_all, choose_status
 from relight.web.site import Site
 
 # the position in a list, and the message after an action
@@ -122,14 +122,17 @@ def page_route(site: Site, page: Page) -> Route:
     async def respond(request: Request) -> Response:
         if request.method == "POST":
             return await respond_to_form(site, page, request)
+        if page.is_of_server:
+            check_sees_all(request)
         # read before the store: a page may be newer than its version, but never older
         version = site.watcher.version()
 
         async def build() -> Response:
             # a currency is for this page alone, not for what the thread reads next
             context = copy_context()
-            return await site.readers.read(
-                lambda store: context.run(render_page, site, page, store, request, version)
+            return await site.read(
+                request,
+                lambda store: context.run(render_page, site, page, store, request, version),
             )
 
         return await site.cache.respond(request, version, build)
@@ -155,7 +158,7 @@ async def respond_to_form(site: Site, page: Page, request: Request) -> Response:
         response.status_code = status
         return response
 
-    return await site.readers.read(show)
+    return await site.read(request, show)
 
 
 def render_page(

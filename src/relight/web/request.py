@@ -9,6 +9,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from relight.errors import MissingError, RelightError, StoreError
+from relight.store.members import Member
+from relight.web.guard import MEMBER
 
 LARGEST_BODY = 65_536
 FORM, JSON = "application/x-www-form-urlencoded", "application/json"
@@ -21,6 +23,17 @@ class RequestError(RelightError):
     def __init__(self, status: int, message: str, hint: str | None = None) -> None:
         super().__init__(message, hint)
         self.status = status
+
+
+def check_sees_all(request: Request) -> None:
+    """Raise if a member sends the request who sees some projects only."""
+    member: Member | None = request.scope.get(MEMBER)
+    if member is not None and not member.sees_all:
+        raise RequestError(
+            403,
+            "this is shown only to people who see everything",
+            f"relight member allow {member.person} --all",
+        )
 
 
 def read_query(request: Request, kind: type[T]) -> T:

@@ -14,11 +14,11 @@ from starlette.routing import Route
 from relight.web.actions import ACTIONS, Action
 from relight.web.api import QUERIES, Query
 from relight.web.filters import Filters
-from relight.web.forms import check_local, check_secret, perform
+from relight.web.forms import check_action, check_local, check_secret, perform
 from relight.web.guard import COOKIE
 from relight.web.pages import Page
 from relight.web.parameters import NoParameters
-from relight.web.request import RequestError, read_body, read_query
+from relight.web.request import RequestError, check_sees_all, read_body, read_query
 from relight.web.site import Site
 from relight.web.watch import OFF, Liveness
 
@@ -108,9 +108,11 @@ def query_route(site: Site, query: Query) -> Route:
     async def respond(request: Request) -> Response:
         parameters = read_query(request, query.parameters)
         path = request.path_params
+        if query.is_of_server:
+            check_sees_all(request)
 
         async def build() -> Response:
-            return await site.readers.read(lambda store: JSON(query.read(store, parameters, path)))
+            return await site.read(request, lambda store: JSON(query.read(store, parameters, path)))
 
         return await site.cache.respond(request, site.watcher.version(), build)
 
@@ -124,7 +126,8 @@ def action_route(site: Site, action: Action) -> Route:
         fields, is_form = await read_body(request)
         if is_form:
             raise RequestError(415, "a form is not supported here", "send it to its page")
-        return JSON(await perform(site, action, fields, request.path_params))
+        path = await check_action(site, request)
+        return JSON(await perform(site, action, fields, path))
 
     return Route(action.path, respond, methods=["POST"])
 

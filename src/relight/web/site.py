@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
@@ -10,6 +11,7 @@ from mimetypes import guess_type
 from pathlib import Path
 from typing import Any, TypeVar
 
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,9 +21,11 @@ from relight.store import Store, open_reader, open_store
 from relight.store.changes import identify, make_watcher
 from relight.store.members import Member, find_member
 from relight.store.members import make_cookie as make_member_cookie
+from relight.store.rights import HOUR_MS, note_reads
+from relight.store.visibility import Viewer
 from relight.web.cache import ResponseCache
 from relight.web.filters import NARROWING, Filters
-from relight.web.guard import is_same, make_cookie
+from relight.web.guard import MEMBER, is_same, make_cookie
 from relight.web.pages import PAGES
 from relight.web.rendering import make_environment
 from relight.web.token_checks import TokenChecks
@@ -29,6 +33,8 @@ from relight.web.watch import WatchProcess
 
 T = TypeVar("T")
 THREADS = 4
+# a change waits this long for an import
+WRITE_SECONDS = 10.0
 STATIC = Path(__file__).parent / "static"
 FOREVER = "public, max-age=31536000, immutable"
 
@@ -64,6 +70,8 @@ class Site:
         }
         # only our own pages contain it, and every change requires it
         self.secret = secrets.token_urlsafe(24)
+        # person, session and hour of the reads of tapes that the store has
+        self._noted: set[tuple[int, int, int]] = set()
 
     def start(self) -> None:
         if self.watch is not None:
@@ -74,6 +82,43 @@ class Site:
             self.watch.close()
         self.readers.close()
         self.watcher.close()
+
+    async def read(self, request: Request, query: Callable[[Store], T]) -> T:
+        """Return the query's result as far as the member who sent the request may see it.
+
+        Tapes that a member read are noted before the result is given away.
+        """
+        member: Member | None = request.scope.get(MEMBER)
+        if member is None:
+            return await self.readers.read(query)
+        tapes: set[int] = set()
+
+        def run(store: Store) -> T:
+            store.tapes_read = tapes
+            try:
+                return query(store)
+            finally:
+                store.tapes_read = None
+
+        viewer = None if member.may("admin") else Viewer(member.person_id)
+        found = await self.readers.read(run, viewer)
+        await self._note_reads(member, tapes)
+        return found
+
+    async def _note_reads(self, member: Member, tapes: set[int]) -> None:
+        """Note who read which tapes, once an hour: a page that is open is read all the time."""
+        hour = int(time.time() * 1000) // HOUR_MS
+        self._noted = {one for one in self._noted if one[2] == hour}
+        new = {one for one in tapes if (member.person_id, one, hour) not in self._noted}
+        if not new:
+            return
+
+        def write() -> None:
+            with open_store(self.config.home, wait_seconds=WRITE_SECONDS) as store:
+                note_reads(store, member.person_id, new)
+
+        await run_in_threadpool(write)
+        self._noted |= {(member.person_id, one, hour) for one in new}
 
     async def find_member(self, token: str) -> Member | None:
         """Return the member of a token or cookie, as the store has it now."""
@@ -121,11 +166,12 @@ class Readers:
             store.close()
         self._start()
 
-    async def read(self, query: Callable[[Store], T]) -> T:
-        """Return the query's result as of one moment."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, query)
+    async def read(self, query: Callable[[Store], T], viewer: Viewer | None = None) -> T:
+        """Return the query's result as of one moment; of a viewer, by the rows that they see."""
+        run = asyncio.get_running_loop().run_in_executor
+        return await run(self._threads, self._run, query, viewer)
 
-    def _run(self, query: Callable[[Store], T]) -> T:
+    def _run(self, query: Callable[[Store], T], viewer: Viewer | None) -> T:
         file = identify(self.config)
         store: Store | None = getattr(self._own, "store", None)
         if store is None or self._own.file != file:
@@ -135,7 +181,7 @@ class Readers:
             store = self._own.store = open_reader(self.config)
             self._opened.append(store)
             self._own.file = file
-        with store.snapshot():
+        with store.snapshot(viewer):
             return query(store)
 
 

@@ -38,7 +38,7 @@ def remove_person(store: Store, name: str, derive: DeriveTexts) -> int:
     for (machine_id,) in store.query("select id from machine where person_id = ?", (person_id,)):
         gone += remove_machine(store, machine_id, derive)
     with store.transaction() as database:
-        for table in ("forgotten_by", "token", "machine"):
+        for table in ("forgotten_by", "token", "machine", "member", "tape_read"):
             database.execute(f"delete from {table} where person_id = ?", (person_id,))
         database.execute("delete from person where id = ?", (person_id,))
     clean_file(store)

@@ -337,10 +337,8 @@ def join_parts(database: Connection, source: str, mark: Mark) -> None:
 
 def count_bytes(store: Store, session_id: int) -> int:
     """Return the size of a session's records before compression."""
-    rows = store.query(
-        "select coalesce(sum(raw_bytes), 0) from tape_part where session_id = ?", (session_id,)
-    )
-    return int(rows[0][0])
+    statement = "select coalesce(sum(raw_bytes), 0) from tape_part where session_id = ?"
+    return int(store.query(statement, (session_id,))[0][0])
 
 
 def count_parts(store: Store) -> tuple[int, int]:
@@ -383,7 +381,8 @@ def read_part(store: Store, part_id: int) -> TapePart | None:
     if not rows:
         return None
     session, source, path, part, position, modified_ns, state, recorded_at, records, *by = rows[0]
-    machine_id, machine, is_figures = by
+    if store.tapes_read is not None:
+        store.tapes_read.add(session)
     return TapePart(
         id=part_id,
         session_id=session,
@@ -394,7 +393,7 @@ def read_part(store: Store, part_id: int) -> TapePart | None:
         state=state,
         recorded_at=recorded_at,
         records=records,
-        machine_id=machine_id,
-        machine=machine,
-        is_figures=bool(is_figures),
+        machine_id=by[0],
+        machine=by[1],
+        is_figures=bool(by[2]),
     )

@@ -8,7 +8,7 @@ class Page(Struct, frozen=True):
 
     `letter` after `g` opens it from the keyboard. `part_of` is the page that it belongs to.
     `ignores` are filters that its address keeps but that do not narrow what it shows; `since`
-    stands for both ends of the period.
+    stands for both ends of the period. `is_of_server` is as in `api.Query`.
     """
 
     name: str
@@ -18,6 +18,7 @@ class Page(Struct, frozen=True):
     letter: str = ""
     part_of: str = ""
     ignores: tuple[str, ...] = ()
+    is_of_server: bool = False
 
 
 DAYS, NAMED = ("since",), ("source", "model", "project")
@@ -37,8 +38,8 @@ PAGES = (
     Page("template", "/templates/{name:path}", "Template", False, "", "templates", DAYS),
     Page("experiments", "/experiments", "Experiments", letter="e", ignores=(*DAYS, *NAMED)),
     Page("experiment", "/experiments/{name:path}", "Experiment", False, "", "experiments", DAYS),
-    Page("mixtures", "/moa", "MoA", letter="m", ignores=("source", "project")),
-    Page("mixture", "/moa/{name:path}", "Mixture", False, "", "mixtures", DAYS),
+    Page("mixtures", "/moa", "MoA", True, "m", "", ("source", "project"), is_of_server=True),
+    Page("mixture", "/moa/{name:path}", "Mixture", False, "", "mixtures", DAYS, is_of_server=True),
     Page("failures", "/failures", "Failures", letter="f"),
     Page("lessons", "/lessons", "Lessons", False, "n", "failures", (*DAYS, "source", "model")),
     Page("limits", "/limits", "Limits", letter="l", ignores=("model", "project")),

@@ -1,0 +1,338 @@
+"""A member of a team sees the rows of their own machines and projects, on both engines."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis.config import SchemathesisConfig
+
+import build
+import postgres
+from build_team import URL, Laptop, Office, open_office
+from relight.errors import StoreError
+from relight.intake.search_filling import derive_from
+from relight.store import Store, open_reader
+from relight.store.keep.machines import remove_person
+from relight.store.members import find_person
+from relight.store.rights import allow, deny, export_person, list_reads
+from relight.store.visibility import RULES, Viewer
+from relight.web.app import create_app
+from relight.web.pages import PAGES
+from relight.web.routes import DOCUMENT
+
+# in all the words of one person each
+MARKS = {"anna": "aardvark", "bob": "wombat", "carol": "zebra"}
+KEYS = {
+    person: f"1111111{number}-aaaa-4aaa-8aaa-111111111111"
+    for number, person in enumerate(MARKS, start=1)
+}
+PATHS: dict[str, Any] = json.loads(DOCUMENT.read_bytes())["paths"]
+READS = [path for path, methods in PATHS.items() if "get" in methods]
+# one row of each, which nobody but its owner and people who see everything may see
+UNPLANTED = {"meta", "price", "model_alias", "person", "machine", "search_words", "token", "member"}
+EXAMPLES = 4
+
+
+def write_session(home: Path, person: str) -> None:
+    mark = MARKS[person]
+    told: Any = {
+        "sessionId": KEYS[person],
+        "cwd": f"/home/{mark}/{mark}",
+        "gitBranch": f"fix/{mark}",
+    }
+    command = build.tool_use(f"{mark}_1", command=f"cat {mark}.txt")
+    edit = build.tool_use(f"{mark}_2", f"mcp__{mark}__edit", file_path=f"/{mark}/a.py")
+    lines = [
+        build.claude_prompt(f"Feed the {mark} well", **told),
+        build.claude_answer(f"msg_{mark}_1", command, at=1, stop="tool_use", **told),
+        build.claude_result(f"{mark}_1", f"{mark}: no such file", at=2, is_error=True, **told),
+        build.claude_answer(f"msg_{mark}_2", edit, at=3, stop="tool_use", **told),
+        build.claude_result(f"{mark}_2", f"the {mark} was fed", at=4, is_error=False, **told),
+        build.claude_answer(
+            f"msg_{mark}_3", {"type": "text", "text": f"The {mark} is full"}, at=5, **told
+        ),
+    ]
+    build.write_claude(home, lines, name=KEYS[person])
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def office(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Office]:
+    """A server with one session of each person; nobody has been allowed another's project."""
+    folder = tmp_path_factory.mktemp("people")
+    make = {"sqlite": build.make_file_store, "postgres": postgres.make_store}[request.param]
+    before, build.make_store = build.make_store, make
+    try:
+        with open_office(folder / "server") as office:
+            build.make_store = build.make_file_store
+            for person in MARKS:
+                token = office.add(person, "push", "read", "label", sees=())
+                office.tokens[person] = token
+                write_session(folder / person, person)
+                laptop = Laptop(folder / person, f"{MARKS[person]}-laptop", office.line(token))
+                build.import_home(laptop.store, folder / person)
+                laptop.join()
+                laptop.push()
+                laptop.store.close()
+            office.derive()
+            plant(office.store)
+            yield office
+    finally:
+        build.make_store = before
+        postgres.free_below(folder)
+        shutil.rmtree(folder)
+
+
+def read_columns(store: Store, table: str) -> list[tuple[str, bool]]:
+    """Names of a table's columns, and whether each is a text."""
+    if store.engine == "sqlite":
+        info = store.query(f"pragma table_xinfo({table})")
+        return [(row[1], row[2].lower() == "text") for row in info if not row[6]]
+    return store.query(
+        "select column_name, data_type = 'text' from information_schema.columns"
+        " where table_name = ? and table_schema = 'public' and is_generated = 'NEVER'",
+        (table,),
+    )
+
+
+def plant(store: Store) -> None:
+    """Write a row of the third person into every table, with the word in each text."""
+    mark = MARKS["carol"]
+    person = find_person(store, "carol")
+    ((session,),) = store.query("select id from session where key = ?", (KEYS["carol"],))
+    ((machine,),) = store.query("select id from machine where person_id = ?", (person,))
+    known = {"session_id": session, "root_id": session, "machine_id": machine, "person_id": person}
+    with store.transaction() as database:
+        for number, table in enumerate(sorted(set(RULES) - UNPLANTED), start=700):
+            values: dict[str, object] = {}
+            for name, is_text in read_columns(store, table):
+                value = f"{mark}{number}" if is_text else known.get(name, number)
+                values[name] = b"zebra" if name in ("records", "head", "state") else value
+            if table == "job":
+                values |= {"id": 1, "state": mark}
+            if table == "run":
+                values |= {"job_id": 1, "state": mark}
+                values.pop("state")
+            if "id" in values and table in ("session", "listing"):
+                continue
+            names = ", ".join(values)
+            marks = ", ".join("?" for _ in values)
+            database.execute(
+                f"insert into {table} ({names}) values ({marks}) on conflict do nothing",
+                list(values.values()),
+            )
+
+
+def test_every_table_has_a_row_that_two_of_them_may_not_see(office: Office) -> None:
+    for table in set(RULES) - UNPLANTED:
+        assert office.store.has_rows(table), table
+
+
+def read_as(office: Office, person: str, address: str) -> str:
+    found = office.client.get(address, headers={"Authorization": f"Bearer {office.tokens[person]}"})
+    assert found.status_code < 500, f"{address}: {found.text[:300]}"
+    return found.text
+
+
+def check_foreign(text: str, person: str, address: str) -> None:
+    """Raise if a response has a word of another person, besides what the request itself says."""
+    for other, mark in MARKS.items():
+        if other != person and mark not in address and KEYS[other] not in address:
+            assert mark not in text, f"{person} sees {mark} at {address}"
+            assert KEYS[other] not in text, f"{person} sees a session of {other} at {address}"
+
+
+@pytest.mark.parametrize("person", ["anna", "bob"])
+def test_no_table_has_a_foreign_row_for_a_person(office: Office, person: str) -> None:
+    viewer = Viewer(find_person(office.store, person))
+    with open_reader(office.store.config) as reader, reader.snapshot(viewer):
+        seen = {
+            table: repr(reader.query(f"select * from {table}"))
+            for table in (*RULES, "skill_stats_daily", "skill_run_now")
+            if table != "search_words" or reader.engine == "postgres"
+        }
+    for table, rows in seen.items():
+        check_foreign(rows, person, table)
+    assert MARKS[person] in seen["session"], "their own they see"
+    assert seen["budget"] == seen["alarm"] == seen["token"] == "[]"
+
+
+@pytest.mark.parametrize("path", READS)
+def test_no_address_of_the_document_shows_a_person_a_foreign_row(office: Office, path: str) -> None:
+    """Two tokens send each generated request, and each with the names of the other's session."""
+    config = SchemathesisConfig.from_dict(
+        {"generation": {"max-examples": EXAMPLES, "deterministic": True, "database": "none"}}
+    )
+    app = create_app(office.store.config.home, hosts=["testserver"])
+    schema = schemathesis.openapi.from_asgi("/api/openapi.json", app, config=config)
+    operation = schema[path]["GET"]
+    names = [f"claude-code:{KEYS[person]}" for person in MARKS] + list(KEYS.values())
+
+    @settings(
+        max_examples=EXAMPLES,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+        database=None,
+    )
+    @given(case=operation.as_strategy(), name=st.sampled_from(names))
+    def ask(case: Any, name: str) -> None:
+        for values in ({}, dict.fromkeys(case.path_parameters or {}, name)):
+            sent = case.as_transport_kwargs(base_url=URL) if not values else None
+            address = path
+            for key, value in (values or case.path_parameters or {}).items():
+                address = address.replace(f"{{{key}}}", str(value))
+            query = (sent or {}).get("params") or {}
+            for person in ("anna", "bob"):
+                found = office.client.get(
+                    address,
+                    params=query,
+                    headers={"Authorization": f"Bearer {office.tokens[person]}"},
+                )
+                assert found.status_code < 500, (address, query, found.text[:300])
+                check_foreign(found.text, person, f"{address}{query}")
+                if values and KEYS[person] not in name:
+                    assert found.status_code in (400, 403, 404) or name not in address
+
+    ask()
+
+
+def test_no_page_shows_a_person_a_foreign_row(office: Office) -> None:
+    names = {"session": KEYS["bob"], "skill": "wombat", "words": KEYS["bob"]}
+    for page in PAGES:
+        address = page.path.replace("{text}", "prompt").replace(
+            "{name:path}", names.get(page.name, MARKS["bob"])
+        )
+        for end in ("", "?since=all"):
+            text = read_as(office, "anna", f"{address}{end}")
+            if "{" not in page.path:
+                check_foreign(text, "anna", f"{address}{end}")
+            assert "the wombat was fed" not in text
+    assert "Feed the aardvark well" in read_as(office, "anna", "/sessions?since=all")
+
+
+def test_search_finds_no_foreign_word_and_does_not_say_that_there_is_one(office: Office) -> None:
+    foreign, unknown = (
+        read_as(office, "anna", f"/api/search?q={word}").replace(word, "…")
+        for word in ("wombat", "okapi")
+    )
+    assert foreign == unknown
+    own = json.loads(read_as(office, "anna", "/api/search?q=aardvark"))
+    assert own["hits"]
+
+
+def count_sessions(office: Office, person: str) -> int:
+    return len(json.loads(read_as(office, person, "/api/sessions?since=all"))["sessions"])
+
+
+def test_an_allowed_project_is_seen_until_it_is_denied(office: Office) -> None:
+    assert count_sessions(office, "anna") == 1
+    for name in ("wombat", "/home/wombat/wombat", "*"):
+        allow(office.store, "anna", [name])
+        office.client.get("/", headers={"Cache-Control": "no-cache"})
+        with open_reader(office.store.config) as reader:
+            viewer = Viewer(find_person(reader, "anna"))
+            with reader.snapshot(viewer):
+                found = {key for (key,) in reader.query("select key from session")}
+        assert KEYS["bob"] in found, name
+        assert (KEYS["carol"] in found) == (name == "*")
+        assert deny(office.store, "anna", [name]) == 1
+    for name in ("ombat", "wombat/", "/home/wombat"):
+        allow(office.store, "anna", [name])
+        with open_reader(office.store.config) as reader, reader.snapshot(viewer):
+            found = {key for (key,) in reader.query("select key from session")}
+        assert (KEYS["bob"] in found) == (name == "wombat/"), name
+        deny(office.store, "anna", [name])
+
+
+def test_without_a_person_the_reading_role_of_postgresql_reads_nothing(office: Office) -> None:
+    if office.store.engine == "sqlite":
+        pytest.skip("SQLite has no roles")
+    with open_reader(office.store.config) as reader, reader.snapshot():
+        with reader.reading() as database:
+            database.execute("set local role relight_reader")
+        with pytest.raises(StoreError, match=r"relight\.person"):
+            reader.query("select 1 from session")
+    ((may_bypass,),) = office.store.query(
+        "select rolbypassrls or rolsuper from pg_roles where rolname = 'relight_reader'"
+    )
+    assert not may_bypass
+
+
+def label(office: Office, person: str, session: str) -> int:
+    secret = json.loads(read_as(office, person, "/api/secret"))["secret"]
+    return office.client.post(
+        f"/api/sessions/{session}/label",
+        json={"outcome": "success"},
+        headers={
+            "Authorization": f"Bearer {office.tokens[person]}",
+            "X-Relight-Secret": secret,
+        },
+    ).status_code
+
+
+def test_a_person_labels_their_own_sessions_and_those_of_projects_they_lead(
+    office: Office,
+) -> None:
+    assert label(office, "anna", KEYS["anna"]) == 200
+    assert label(office, "anna", KEYS["bob"]) == 404
+    assert label(office, "anna", "claude-code:1111111") == 200, "the only one that they see"
+    allow(office.store, "anna", ["wombat"])
+    assert label(office, "anna", KEYS["bob"]) == 403
+    allow(office.store, "anna", ["wombat"], role="lead")
+    assert label(office, "anna", KEYS["bob"]) == 200
+    deny(office.store, "anna", ["wombat"])
+
+
+def test_who_read_which_tape_is_noted_once_an_hour(office: Office) -> None:
+    address = f"/api/sessions/claude-code:{KEYS['carol']}"
+    allow(office.store, "bob", ["zebra"])
+    for end in ("", "", "/steps"):
+        assert "Feed the zebra" in read_as(office, "bob", address + end)
+    deny(office.store, "bob", ["zebra"])
+    found = [one for one in list_reads(office.store, "carol") if one.person == "bob"]
+    assert [one.session for one in found] == [f"claude-code:{KEYS['carol']}"]
+    assert list_reads(office.store, "bob")[0].person == "bob"
+
+
+def test_an_export_has_every_row_of_a_person_and_none_of_others(office: Office) -> None:
+    rows = list(export_person(office.store, "bob"))
+    text = msgspec.json.encode(rows).decode()
+    check_foreign(text.replace("carol", ""), "bob", "export")
+    found = {row.table for row in rows}
+    assert {"person", "token", "machine", "session", "turn", "tool_call", "tape_part"} <= found
+    assert "the wombat was fed" in text
+    ((digest,),) = office.store.query(
+        "select min(digest) from token where person_id = ?", (find_person(office.store, "bob"),)
+    )
+    assert digest not in text
+    # each row of each table that has the word is in it, but for what is made from the others
+    for table in set(RULES) - {"search_words", "tape_part", "meta", "token", "tape_read"}:
+        has = repr(office.store.query(f"select * from {table}"))
+        assert ("wombat" in has) <= (table in found), table
+
+
+def test_nothing_of_a_person_is_left_after_the_removal(office: Office) -> None:
+    """It is the last test of the module: the person is gone."""
+    person = find_person(office.store, "bob")
+    ((session,),) = office.store.query("select id from session where key = ?", (KEYS["bob"],))
+    remove_person(office.store, "bob", derive_from(office.store))
+    for table in RULES:
+        if table == "search_words" and office.store.engine == "sqlite":
+            continue
+        rows = office.store.query(f"select * from {table}")
+        assert "wombat" not in repr(rows), table
+        assert KEYS["bob"] not in repr(rows), table
+        if table != "forgotten":
+            assert session not in {value for row in rows for value in row}, table
+        columns = [name for name, _ in read_columns(office.store, table)]
+        if "person_id" in columns:
+            place = columns.index("person_id")
+            assert person not in {row[place] for row in rows}, table
