@@ -291,8 +291,19 @@ def make_file_store(home: Path) -> bool:
     return True
 
 
-# `--postgres` puts another function here
+def find_file_settings(_: Path) -> str:
+    """Return the lines of `config.toml` that say where a home's store is: none for a file."""
+    return ""
+
+
+# `--postgres` puts other functions here
 make_store = make_file_store
+find_settings = find_file_settings
+
+
+def write_settings(home: Path, text: str) -> None:
+    """Write `config.toml` of a home, whose store stays where it is."""
+    (home / "config.toml").write_text(f"{text}\n{find_settings(home)}")
 
 
 @cache

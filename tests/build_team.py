@@ -21,6 +21,8 @@ from relight.store.visibility import EVERYTHING
 from relight.web.app import create_app
 
 URL = "http://127.0.0.1:7717"
+# stores of machines, closed with their server
+_opened: list[Store] = []
 
 
 class DirectLine(Line):
@@ -81,6 +83,8 @@ def open_office(folder: Path) -> Iterator[Office]:
         app = create_app(store.config.home, is_team=True, is_deriving=False)
         with TestClient(app, base_url=URL, follow_redirects=False) as client:
             yield Office(folder, client, store)
+    while _opened:
+        _opened.pop().close()
 
 
 class Laptop:
@@ -92,6 +96,7 @@ class Laptop:
         self.name = name
         self.line = line
         self.store = build.open_home(folder)
+        _opened.append(self.store)
 
     def join(self, share: Share = "tapes", **options: list[str]) -> None:
         joining.join(

@@ -144,11 +144,17 @@ def make_store(home: Path) -> bool:
     is_new = home not in _urls
     if is_new:
         _urls[home] = find_server().make_database()
-    (home / "config.toml").write_text(f'{build.UTC}[store]\nurl = "{_urls[home]}"\n')
+    (home / "config.toml").write_text(f"{build.UTC}{find_settings(home)}")
     return is_new
+
+
+def find_settings(home: Path) -> str:
+    """Return the lines of `config.toml` that say where a home's store is."""
+    return f'[store]\nurl = "{_urls[home]}"\n' if home in _urls else ""
 
 
 def start() -> None:
     """Keep the stores that `build.open_home` makes on PostgreSQL from now on."""
     find_server()
     build.make_store = make_store
+    build.find_settings = find_settings

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import build
 from relight.errors import RelightError
 from relight.reports.skills.averages import (
     SkillCurve,
@@ -142,7 +143,7 @@ def test_a_window_may_be_longer_than_time(store: Store, days: int) -> None:
 
 def test_days_are_those_of_the_stores_own_zone(tmp_path: Path) -> None:
     (tmp_path / "relight").mkdir()
-    (tmp_path / "relight" / "config.toml").write_text('timezone = "Asia/Tokyo"\n')
+    build.write_settings(tmp_path / "relight", 'timezone = "Asia/Tokyo"\n')
     from relight.store import open_store
 
     with open_store(tmp_path / "relight") as store:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import build
 from relight.errors import RelightError
 from relight.reports.budgets import (
     BudgetState,
@@ -203,7 +204,7 @@ def test_what_a_plan_includes_is_not_spent(store: Store) -> None:
 def test_days_are_those_of_the_stores_zone_also_when_clocks_change(tmp_path: Path) -> None:
     home = tmp_path / "berlin"
     home.mkdir()
-    (home / "config.toml").write_text('timezone = "Europe/Berlin"\n')
+    build.write_settings(home, 'timezone = "Europe/Berlin"\n')
     with open_store(home) as store:
         set_limit(store, "all", "1/day", stops=False)
         # the clock is set back on this day, which has 25 hours

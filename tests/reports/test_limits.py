@@ -49,7 +49,7 @@ def refusal(text: str, moment: float) -> dict[str, Any]:
 def open_with(home: Path, settings: str = "") -> Store:
     folder = home / "relight"
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.toml").write_text(f'timezone = "UTC"\n{settings}')
+    build.write_settings(folder, f'timezone = "UTC"\n{settings}')
     return open_store(folder)
 
 
@@ -171,7 +171,7 @@ def test_a_table_that_names_no_source_is_noted_and_a_way_to_a_limit_is_shown(
 ) -> None:
     cli = Cli(tmp_path)
     settings = "[plans.claude_code]\nmonthly_usd = 100\n[limits.claude]\nweek_usd = 9\n"
-    (tmp_path / "relight" / "config.toml").write_text(settings)
+    build.write_settings(tmp_path / "relight", settings)
     done = cli.run("limits")
     assert done.returncode == 0
     assert "[plans.claude_code] names no source: did you mean claude-code?" in done.stderr
@@ -185,7 +185,7 @@ def test_a_table_that_names_no_source_is_noted_and_a_way_to_a_limit_is_shown(
 
 def test_a_limit_that_is_not_above_zero_is_refused(tmp_path: Path) -> None:
     cli = Cli(tmp_path)
-    (tmp_path / "relight" / "config.toml").write_text("[limits.claude-code]\nweek_usd = 0\n")
+    build.write_settings(tmp_path / "relight", "[limits.claude-code]\nweek_usd = 0\n")
     done = cli.run("limits")
     assert done.returncode == 1
     assert "limits" in done.stderr

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from msgspec.structs import replace
 
+import build
 from relight.intake.recorder import record
 from relight.reports.series import SeriesKey, TimeStep, rank_names, read_series
 from relight.reports.totals import report
@@ -48,7 +49,7 @@ def read_last(moments: list[datetime]) -> float:
 def store(tmp_path: Path) -> Store:
     (tmp_path / "relight").mkdir()
     # half an hour beside the hours of UTC
-    (tmp_path / "relight" / "config.toml").write_text('timezone = "Asia/Kolkata"\n')
+    build.write_settings(tmp_path / "relight", 'timezone = "Asia/Kolkata"\n')
     opened = open_store(tmp_path / "relight")
     fill(opened)
     return opened
@@ -99,7 +100,7 @@ def test_a_filter_narrows_hours_as_it_narrows_days(store: Store) -> None:
 
 
 def test_the_hours_of_a_day_when_clocks_change(tmp_path: Path) -> None:
-    (tmp_path / "config.toml").write_text('timezone = "Europe/Berlin"\n')
+    build.write_settings(tmp_path, 'timezone = "Europe/Berlin"\n')
     with open_store(tmp_path) as store:
         at = datetime(2026, 10, 25, 23, 30, tzinfo=ZoneInfo("Europe/Berlin"))
         with record(store, "s", model=MODELS[0], clock=at.timestamp) as rec:

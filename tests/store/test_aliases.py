@@ -91,7 +91,7 @@ def test_a_skill_is_compared_by_model_not_by_name(tmp_path: Path) -> None:
         found = compare_models(store, "triage", models=[FULL, "haiku"])
         home = store.config.home
     assert {arm.model: arm.runs for arm in found.models} == {SHORT: 2, "claude-haiku-4-5": 2}
-    (home / "config.toml").write_text(f'[models.aliases]\n"{SHORT}" = "sonnet"\n')
+    build.write_settings(home, f'[models.aliases]\n"{SHORT}" = "sonnet"\n')
     with open_store(home) as store:
         import_all(store, environment={"HOME": str(tmp_path)})
         models = {arm.model for arm in compare_models(store, "triage").models}
@@ -102,9 +102,10 @@ def test_new_aliases_hold_for_old_sessions_after_the_next_import(tmp_path: Path)
     with build.open_home(tmp_path) as store:
         fill(store)
         home = store.config.home
-    (home / "config.toml").write_text(
+    build.write_settings(
+        home,
         'timezone = "UTC"\n[models.aliases]\n"claude-sonnet-4-5" = "sonnet"\n'
-        '"gpt-4o-2024-05-13" = "gpt-4o"\n'
+        '"gpt-4o-2024-05-13" = "gpt-4o"\n',
     )
     with open_store(home) as store:
         record(store, "e", model=FULL).turn(input_tokens=1, output_tokens=1)
@@ -113,7 +114,7 @@ def test_new_aliases_hold_for_old_sessions_after_the_next_import(tmp_path: Path)
         before = build.dump(store)
         rebuild(store, workers=1)
         assert build.dump(store) == before
-    (home / "config.toml").write_text('timezone = "UTC"\n')
+    build.write_settings(home, 'timezone = "UTC"\n')
     with open_store(home) as store:
         import_all(store, environment={"HOME": str(tmp_path)})
         assert count_models(store) == {SHORT: 10, "gpt-4o-2024-05-13": 1}

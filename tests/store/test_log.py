@@ -4,6 +4,8 @@ import sqlite3
 import threading
 import time
 
+import pytest
+
 from relight.store import Store, connect, open_reader
 from relight.store.log import WAIT_SECONDS, Log
 
@@ -31,6 +33,7 @@ def log_bytes(store: Store) -> int:
     return store.path.with_name(f"{store.path.name}-wal").stat().st_size
 
 
+@pytest.mark.sqlite("it has the log")
 def test_readers_without_a_pause_do_not_let_the_log_grow(store: Store) -> None:
     over = threading.Event()
 
@@ -55,6 +58,7 @@ def test_readers_without_a_pause_do_not_let_the_log_grow(store: Store) -> None:
         database.close()
 
 
+@pytest.mark.sqlite("it has the log")
 def test_who_reads_for_long_holds_nobody_up_for_long(store: Store) -> None:
     database = connect(store.path)
     with open_reader(store.config) as reader, reader.snapshot():

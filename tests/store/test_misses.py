@@ -38,6 +38,7 @@ def test_a_bad_record_is_a_miss_and_not_an_error(store: Store) -> None:
     assert missed(store) == 2
 
 
+@pytest.mark.sqlite("it locks the file")
 @pytest.mark.parametrize("by_home", [True, False])
 def test_a_locked_database_is_a_miss_and_not_an_error(store: Store, by_home: bool) -> None:
     other = sqlite3.connect(store.path, isolation_level=None)
@@ -50,6 +51,7 @@ def test_a_locked_database_is_a_miss_and_not_an_error(store: Store, by_home: boo
     assert record_safely(place, tell) is not None
 
 
+@pytest.mark.sqlite("it is a setting of a connection")
 def test_a_read_only_database_is_a_miss_and_not_an_error(store: Store) -> None:
     store.run("pragma query_only = on")
     assert record_safely(store, tell) is None
@@ -57,6 +59,7 @@ def test_a_read_only_database_is_a_miss_and_not_an_error(store: Store) -> None:
     assert missed(store) == 1
 
 
+@pytest.mark.sqlite("it limits the pages of the file")
 def test_a_full_database_is_a_miss_and_not_an_error(store: Store) -> None:
     (pages,) = store.query("pragma page_count")[0]
     store.run(f"pragma max_page_count = {pages}")

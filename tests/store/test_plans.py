@@ -21,7 +21,7 @@ BY_KEY = {"limit_id": "codex", "primary": None, "secondary": None, "plan_type": 
 def open_planned(home: Path, settings: str) -> Store:
     folder = home / "relight"
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.toml").write_text(f'timezone = "UTC"\n{settings}')
+    build.write_settings(folder, f'timezone = "UTC"\n{settings}')
     return open_store(folder)
 
 
@@ -167,14 +167,14 @@ def test_a_changed_plan_applies_to_earlier_sessions_when_prices_are_looked_up_ag
     ],
 )
 def test_a_wrong_plan_is_refused_by_name(tmp_path: Path, settings: str, named: str) -> None:
-    (tmp_path / "config.toml").write_text(settings)
+    build.write_settings(tmp_path, settings)
     with pytest.raises(RelightError, match=named.replace(".", r"\.")):
         read_config(tmp_path)
 
 
 def test_every_face_names_what_was_spent_and_what_was_included_apart(tmp_path: Path) -> None:
     cli = Cli(tmp_path)
-    (tmp_path / "relight" / "config.toml").write_text('timezone = "UTC"\n[plans.claude-code]\n')
+    build.write_settings(tmp_path / "relight", 'timezone = "UTC"\n[plans.claude-code]\n')
     build.write_claude(tmp_path, build.claude_session())
     build.write_codex(tmp_path, codex_session(BY_KEY, has_record=True))
     cli.run("import")
@@ -191,7 +191,7 @@ def test_every_face_names_what_was_spent_and_what_was_included_apart(tmp_path: P
     assert f"${worth:.2f} included" in cli.run().stdout
     assert "plan of claude-code: unnamed" in cli.run("config").stdout
     assert cli.json("config")["plans"] == {"claude-code": {}}
-    (tmp_path / "relight" / "config.toml").write_text('timezone = "UTC"\n[plans.claud-code]\n')
+    build.write_settings(tmp_path / "relight", 'timezone = "UTC"\n[plans.claud-code]\n')
     done = cli.run("rebuild", "--prices")
     assert "[plans.claud-code] names no source: did you mean claude-code?" in done.stderr
     assert "[plans.claud-code] names no source" in cli.run("config").stderr

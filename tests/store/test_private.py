@@ -102,6 +102,7 @@ def run_plain(home: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.sqlite("the home is the file's")
 def test_a_home_that_can_only_be_read_is_reported_shown_and_served(
     read_only: tuple[Path, str],
 ) -> None:
@@ -117,6 +118,7 @@ def test_a_home_that_can_only_be_read_is_reported_shown_and_served(
     assert sorted(home.rglob("*")) == before
 
 
+@pytest.mark.sqlite("the home is the file's")
 @pytest.mark.parametrize("words", [("import",), ("label", "SESSION", "success")])
 def test_nothing_is_written_to_a_home_that_can_only_be_read(
     read_only: tuple[Path, str], words: tuple[str, ...]

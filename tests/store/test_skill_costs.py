@@ -49,7 +49,7 @@ def test_a_partial_cost_is_in_sums_and_in_no_mean(partly: Store) -> None:
 
 
 def test_shares_add_up_to_one_also_where_a_cost_is_unknown(partly: Store) -> None:
-    assert read(partly, "sum(share)") == [(pytest.approx(1),)]
+    assert partly.query("select sum(share) from skill_invocations") == [(pytest.approx(1),)]
     # by calls: of tidy its answer and the look-up of sweep, of sweep its two
     assert read(partly, "share") == [(0.5,), (0.5,)]
 
@@ -87,4 +87,4 @@ def test_a_part_of_an_unpriced_turn_makes_a_cost_partial(tmp_path: Path, store: 
     )
     build.import_home(store, tmp_path)
     assert read(store, "skill_name, cost_status") == [("sweep", "partial"), ("tidy", "partial")]
-    assert read(store, "sum(share)") == [(pytest.approx(1),)]
+    assert store.query("select sum(share) from skill_invocations") == [(pytest.approx(1),)]

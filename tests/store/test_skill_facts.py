@@ -229,7 +229,7 @@ def test_a_skill_that_is_only_recorded_shares_the_cost_with_those_seen(
     )
     # sweep was there from the start: the first answer and the look-up of tidy are its own
     assert read(store, "skill_name, turns, is_told") == [("sweep", 2, 1), ("tidy", 1, 0)]
-    assert read(store, "sum(share), sum(cost_nanos)") == [
+    assert store.query("select sum(share), sum(cost_nanos) from skill_invocations") == [
         (pytest.approx(1), store.query("select sum(cost_nanos) from session_day")[0][0])
     ]
     check_report(store)

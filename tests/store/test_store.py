@@ -27,6 +27,7 @@ def test_a_negative_schema_is_reported_as_damage(tmp_path: Path) -> None:
     assert "relight backup" in str(raised.value.hint)
 
 
+@pytest.mark.sqlite("test_postgres has its own")
 def test_a_database_from_a_newer_version_is_refused_untouched(tmp_path: Path) -> None:
     with build.open_home(tmp_path) as store:
         path = store.path
@@ -57,6 +58,7 @@ def test_a_file_that_is_no_database_is_not_kept_open(tmp_path: Path) -> None:
     assert issubclass(caught.type, StoreError)
 
 
+@pytest.mark.sqlite("it makes commits fail by its own means")
 def test_what_could_not_be_committed_is_undone_and_the_next_is_written(tmp_path: Path) -> None:
     with build.open_home(tmp_path) as store:
         store.run("pragma foreign_keys = on")
@@ -93,6 +95,7 @@ def test_migrations_are_numbered_without_gaps_from_the_schema_on() -> None:
     assert numbers == list(range(17, SCHEMA + 1))
 
 
+@pytest.mark.sqlite("a server is migrated by command")
 def test_a_later_migration_is_run_on_a_store_that_lacks_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,6 +163,7 @@ def test_a_failed_transaction_leaves_everything_as_it_was(tmp_path: Path) -> Non
         assert store.query("select * from meta where key = 'a'") == []
 
 
+@pytest.mark.sqlite("it limits the pages of the file")
 def test_a_full_disk_is_reported_and_what_was_recorded_stays(tmp_path: Path) -> None:
     path = build.write_claude(tmp_path, build.claude_session())
     with build.open_home(tmp_path) as store:
@@ -179,6 +183,7 @@ def test_a_full_disk_is_reported_and_what_was_recorded_stays(tmp_path: Path) -> 
         assert report(store, ("day",)).total.turns == 2003
 
 
+@pytest.mark.sqlite("it looks into the file")
 def test_a_secret_never_reaches_the_store(tmp_path: Path) -> None:
     secret = "sk-ant-api03-" + "Ab1" * 31 + "AA"
     lines = build.claude_session()
@@ -229,9 +234,10 @@ def test_the_users_own_price_comes_before_the_lists(tmp_path: Path) -> None:
     build.write_claude(tmp_path, [build.claude_answer("msg_1", usage=usage)])
     home = tmp_path / "relight"
     home.mkdir()
-    (home / "config.toml").write_text(
+    build.write_settings(
+        home,
         '[prices."claude-opus-4-6"]\ninput_usd_per_mtok = 1\noutput_usd_per_mtok = 100\n'
-        "cache_read_usd_per_mtok = 0\ncache_write_usd_per_mtok = 0\n"
+        "cache_read_usd_per_mtok = 0\ncache_write_usd_per_mtok = 0\n",
     )
     with open_store(home) as store:
         build.import_home(store, tmp_path)
@@ -239,6 +245,7 @@ def test_the_users_own_price_comes_before_the_lists(tmp_path: Path) -> None:
         assert (nanos, source) == (10 * 1_000 + 50 * 100_000, "config")
 
 
+@pytest.mark.sqlite("it locks the file")
 def test_an_interrupt_while_others_write_leaves_no_transaction_open(tmp_path: Path) -> None:
     is_writing, is_waiting = threading.Event(), threading.Event()
 

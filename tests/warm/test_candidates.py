@@ -34,7 +34,7 @@ def open_home(folder: Path, **settings: Any) -> Store:
     home = folder / "relight"
     home.mkdir(parents=True, exist_ok=True)
     lines = [f"{name} = {value!r}" for name, value in {"hold_out": 0.0, **settings}.items()]
-    (home / "config.toml").write_text("\n".join(['timezone = "UTC"', "[templates]", *lines]))
+    build.write_settings(home, "\n".join(['timezone = "UTC"', "[templates]", *lines]))
     return open_store(home)
 
 

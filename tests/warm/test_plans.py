@@ -9,6 +9,7 @@ from relight.store.keep.migrate import find_migrations
 from relight.warm.plans import read_warm_plans
 
 
+@pytest.mark.sqlite("it migrates a file")
 def test_sessions_dealt_before_there_were_plans_count_for_the_first_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

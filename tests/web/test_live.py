@@ -69,6 +69,7 @@ def test_a_page_says_which_version_it_was_made_of(home: Path) -> None:
         assert f'content="{read_version(client)}"' in client.get("/").text
 
 
+@pytest.mark.sqlite("it counts looks at the file")
 def test_however_many_ask_the_database_is_looked_at_ten_times_a_second(home: Path) -> None:
     with closing(ChangeWatcher(serving.read_config(home))) as watcher:
         watcher.version()
@@ -111,6 +112,7 @@ def test_a_reader_cannot_write(home: Path) -> None:
         reader.query("delete from session")
 
 
+@pytest.mark.sqlite("it moves the file")
 def test_a_store_that_went_away_is_reported_and_not_made_again(home: Path) -> None:
     away = home.with_name("away")
     with serving.make_client(home) as client:
@@ -128,6 +130,7 @@ def test_a_store_that_went_away_is_reported_and_not_made_again(home: Path) -> No
         build.wait_for(lambda: client.get("/sessions?since=all").status_code == 200)
 
 
+@pytest.mark.sqlite("it moves the file")
 def test_another_store_in_the_same_place_is_shown(home: Path, tmp_path: Path) -> None:
     with serving.make_client(home) as client:
         assert len(client.get("/api/sessions?since=all").json()["sessions"]) == 1
@@ -139,6 +142,7 @@ def test_another_store_in_the_same_place_is_shown(home: Path, tmp_path: Path) ->
         assert "zebras" in client.get("/sessions?since=all").text
 
 
+@pytest.mark.sqlite("it writes the version of the file")
 def test_a_store_that_a_newer_relight_has_changed_is_refused_and_says_what_to_do(
     home: Path,
 ) -> None:

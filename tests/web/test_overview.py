@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+import build
 import serving
 from relight.intake.recorder import record
 from relight.model import OutcomeName
@@ -89,7 +90,7 @@ def test_more_needs_of_a_kind_are_counted_and_linked(tmp_path: Path) -> None:
 
 def test_today_and_this_month_are_figures_whatever_days_are_chosen(tmp_path: Path) -> None:
     now = datetime.now(UTC)
-    (tmp_path / "config.toml").write_text('timezone = "UTC"\n')
+    build.write_settings(tmp_path, 'timezone = "UTC"\n')
     with open_store(tmp_path) as store:
         finish(store, "now", "success")
         long_ago = now - timedelta(days=70)
@@ -215,7 +216,7 @@ def test_sessions_without_a_label_are_a_list(tmp_path: Path) -> None:
 def test_the_job_budget_is_a_figure_when_most_of_it_is_spent(
     tmp_path: Path, cents: int, is_shown: bool
 ) -> None:
-    (tmp_path / "config.toml").write_text("[jobs]\nbudget_usd_per_day = 0.1\n")
+    build.write_settings(tmp_path, "[jobs]\nbudget_usd_per_day = 0.1\n")
     result = JobResult(
         status="completed", outcome="success", evidence=["done"], cost_nanos=cents * 10**7
     )

@@ -341,6 +341,6 @@ def test_a_model_that_is_too_small_is_refused_before_it_is_asked(tmp_path: Path)
     ],
 )
 def test_settings_that_do_not_fit_are_errors(tmp_path: Path, text: str, told: str) -> None:
-    (tmp_path / "config.toml").write_text(f"[jobs]\n{text}\n")
+    build.write_settings(tmp_path, f"[jobs]\n{text}\n")
     with pytest.raises(RelightError, match=re.escape(told)):
         read_config(tmp_path)

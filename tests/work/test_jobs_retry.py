@@ -107,7 +107,7 @@ def test_a_wait_longer_than_the_run_ends_it_with_the_time(tmp_path: Path) -> Non
 def test_the_time_to_try_again_is_in_the_stores_zone(tmp_path: Path) -> None:
     home = tmp_path / "relight"
     home.mkdir()
-    (home / "config.toml").write_text('timezone = "Asia/Tokyo"\n')
+    build.write_settings(home, 'timezone = "Asia/Tokyo"\n')
     reply = fail(429, Retry_After="600")
     with open_store(home) as store, Server(lambda _: reply, models=[MODEL]) as server:
         result, _ = run_chat_job(tmp_path, server, store, timeout_seconds=300.0)
@@ -150,7 +150,7 @@ def test_a_dead_adviser_is_asked_once_a_turn_when_its_attempts_are_used_up(tmp_p
             f'aggregator = {{ model = "m", base_url = "{alive.base_url}" }}\n'
         )
         text = f'timezone = "UTC"\n[moa.presets.review]\n{preset}'
-        (tmp_path / "relight" / "config.toml").write_text(text)
+        build.write_settings(tmp_path / "relight", text)
         with open_store(tmp_path / "relight") as store:
             result, waited = run_job(store, make_job(model="moa:review"), home=tmp_path)
         assert (result.outcome, len(alive.chats)) == ("success", 2)

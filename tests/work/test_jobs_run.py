@@ -501,13 +501,14 @@ def test_a_run_without_a_session_still_names_its_skills(tmp_path: Path) -> None:
 def test_skills_that_cannot_be_recorded_do_not_fail_the_run(tmp_path: Path) -> None:
     write_skill(tmp_path, "tidy", "Put things away.")
     with build.open_home(tmp_path) as store:
-        store.run("drop table skill_told")
+        store.run("alter table skill_told rename to skill_gone")
         job = agent_job(tmp_path, "<without a session>", skills=["tidy"])
         assert execute(store, job, home=tmp_path).outcome == "success"
         job = agent_job(tmp_path, "Look.", skills=["tidy"])
         result = execute(store, job, home=tmp_path, number=2)
         assert result.outcome == "success"
         assert store.query("select value > 0 from meta where key = 'missed'") == [(1,)]
+        store.run("alter table skill_gone rename to skill_told")
 
 
 def test_a_skill_that_the_agent_loads_itself_shares_the_cost(tmp_path: Path) -> None:
@@ -551,7 +552,7 @@ def test_a_mixture_of_models_does_a_job(tmp_path: Path) -> None:
         endpoint = f'{{ model = "m", base_url = "{server.base_url}" }}'
         text = f"[moa.presets.review]\nreferences = [{endpoint}]\naggregator = {endpoint}\n"
         with build.open_home(tmp_path) as store:
-            (tmp_path / "relight" / "config.toml").write_text(f'timezone = "UTC"\n{text}')
+            build.write_settings(tmp_path / "relight", f'timezone = "UTC"\n{text}')
         from relight.store import open_store
 
         with open_store(tmp_path / "relight") as store:

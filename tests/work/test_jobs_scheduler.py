@@ -50,7 +50,7 @@ NOON = int(datetime(2026, 11, 15, 12, tzinfo=UTC).timestamp()) * 1000
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    (tmp_path / "config.toml").write_text('timezone = "UTC"\n')
+    build.write_settings(tmp_path, 'timezone = "UTC"\n')
     return tmp_path
 
 

@@ -136,7 +136,7 @@ def test_a_model_without_a_price_is_named(tmp_path: Path) -> None:
 def test_what_a_plan_pays_for_counts_at_its_list_price(tmp_path: Path) -> None:
     (tmp_path / "relight").mkdir()
     plan = '[plans.codex]\nname = "pro"\n'
-    (tmp_path / "relight" / "config.toml").write_text(f'timezone = "UTC"\n{plan}')
+    build.write_settings(tmp_path / "relight", f'timezone = "UTC"\n{plan}')
     with open_store(tmp_path / "relight") as store:
         watch = open_watch(store, tmp_path)
         write_rollout(tmp_path, "own", calls=3)

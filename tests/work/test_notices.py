@@ -65,7 +65,7 @@ def hook() -> Iterator[Hook]:
 def set_notify(home: Path, **target: str) -> None:
     lines = [f"{name} = {json.dumps(value)}" for name, value in target.items()]
     text = "\n".join(['timezone = "UTC"', "[notify]", *lines])
-    (home / "relight" / "config.toml").write_text(text)
+    build.write_settings(home / "relight", text)
 
 
 def open_notified(home: Path, **target: str) -> Store:
@@ -388,7 +388,7 @@ def test_forgetting_a_session_leaves_no_words_of_it_in_what_waits(tmp_path: Path
 def test_a_setting_that_is_not_valid_is_refused_without_showing_it(
     tmp_path: Path, lines: str, problem: str
 ) -> None:
-    (tmp_path / "config.toml").write_text(f"[notify]\n{lines}\n")
+    build.write_settings(tmp_path, f"[notify]\n{lines}\n")
     with pytest.raises(RelightError, match=problem) as raised:
         read_config(tmp_path)
     assert "t0k3n" not in f"{raised.value.message} {raised.value.hint}"

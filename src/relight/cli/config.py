@@ -81,6 +81,8 @@ token = "…"                    # that the dashboard requires
 hosts = ["box.lan"]            # further names of the server
 [store]                        # of a team's server, not of a laptop
 url = "postgresql://…"         # needs relight[postgres]; then `migrate`
+retention_tape_days = 90       # pruned by a team's server once a day
+retention_index_days = 730
 """
 
 
@@ -95,6 +97,8 @@ class ShownStoreSettings(Struct, frozen=True):
     """`[store]` without a password."""
 
     url: str | None
+    retention_tape_days: int | None
+    retention_index_days: int | None
 
 
 class ShownNotifySettings(Struct, frozen=True):
@@ -168,7 +172,11 @@ def show(as_json: bool) -> None:
                 serve=ShownServeSettings(bool(config.serve.token), config.serve.hosts),
                 notify=ShownNotifySettings(config.notify.shown),
                 models=config.models,
-                store=ShownStoreSettings(config.store.shown),
+                store=ShownStoreSettings(
+                    config.store.shown,
+                    config.store.retention_tape_days,
+                    config.store.retention_index_days,
+                ),
             )
         )
         return

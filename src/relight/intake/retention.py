@@ -3,7 +3,7 @@
 from relight.intake.search_filling import derive_from
 from relight.store import Store
 from relight.store.keep import retention
-from relight.store.keep.retention import Pruned
+from relight.store.keep.retention import Pruned, begin_pruning
 from relight.store.team import read_target, read_tree
 
 
@@ -25,6 +25,25 @@ def prune(
         index_days=index_days,
         answer_days=answer_days,
         dry_run=dry_run,
+    )
+
+
+def prune_daily(store: Store, *, now: int) -> Pruned | None:
+    """Prune as `[store]` says, unless that was done within a day; None if there is nothing to do.
+
+    The time of the last one is in the store, so that several servers prune once.
+    """
+    wanted = store.config.store
+    if wanted.retention_tape_days is None and wanted.retention_index_days is None:
+        return None
+    if not begin_pruning(store, now=now):
+        return None
+    return prune(
+        store,
+        now=now,
+        tape_days=wanted.retention_tape_days,
+        index_days=wanted.retention_index_days,
+        dry_run=False,
     )
 
 

@@ -31,31 +31,28 @@ _TABLES = """
 
 
 def protect(connection: PostgresConnection) -> None:
-    """Write the policies of all tables, and let the role that reads have them."""
-    _make_role(connection)
-    connection.execute("begin")
-    try:
-        connection.execute(_SEEN)
-        for name, kind in connection.execute(_TABLES).fetchall():
-            if kind == "v":  # it would read as its owner
-                connection.execute(f"alter view {name} set (security_invoker = true)")
-                continue
-            connection.execute(f"alter table {name} enable row level security")
-            connection.execute(f"drop policy if exists seen on {name}")
-            connection.execute(
-                f"create policy seen on {name} for select to {READER}"
-                f" using ((select is_all from seen_all) or {write_rule(name)})"
-            )
-        (schema,) = connection.execute("select quote_ident(current_schema())").fetchone()
-        connection.execute(f"grant usage on schema {schema} to {READER}")
-        connection.execute(f"grant select on all tables in schema {schema} to {READER}")
-    except BaseException:  # also on Ctrl-C: all policies are written or none
-        connection.execute("rollback")
-        raise
-    connection.execute("commit")
+    """Write the policies of all tables, and let the role that reads have them.
+
+    It gets no right to single months of a table: policies are those of the whole.
+    """
+    connection.execute(_SEEN)
+    (schema,) = connection.execute("select quote_ident(current_schema())").fetchone()
+    connection.execute(f"grant usage on schema {schema} to {READER}")
+    connection.execute(f"grant select on seen_project, seen_machine, seen_all to {READER}")
+    for name, kind in connection.execute(_TABLES).fetchall():
+        connection.execute(f"grant select on {name} to {READER}")
+        if kind == "v":  # it would read as its owner
+            connection.execute(f"alter view {name} set (security_invoker = true)")
+            continue
+        connection.execute(f"alter table {name} enable row level security")
+        connection.execute(f"drop policy if exists seen on {name}")
+        connection.execute(
+            f"create policy seen on {name} for select to {READER}"
+            f" using ((select is_all from seen_all) or {write_rule(name)})"
+        )
 
 
-def _make_role(connection: PostgresConnection) -> None:
+def make_reader(connection: PostgresConnection) -> None:
     """Make the role that reads, and let this user take it; raise with what to run if it may not."""
     (user,) = connection.execute("select quote_ident(current_user)").fetchone()
     try:

@@ -7,7 +7,7 @@ compares all tables and columns of the two engines.
 
 import re
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 from relight.config import Config
 from relight.errors import RelightError
@@ -18,8 +18,9 @@ from relight.store.keep.migrate import (
     split_statements,
     write_meta,
 )
+from relight.store.months import divide_tables
 from relight.store.postgres import WRITER_LOCK, PostgresConnection, connect, read_schema
-from relight.store.postgres_policies import protect
+from relight.store.postgres_policies import make_reader, protect
 from relight.store.postgres_search import FULL_TEXT, FUNCTIONS
 from relight.store.sql import Connection
 
@@ -69,9 +70,7 @@ def migrate(connection: PostgresConnection, *, timezone: str | None) -> tuple[in
     before = version = read_schema(connection)
     check_version(version)
     while version < newest:
-        connection.execute("begin")
-        try:
-            connection.execute("select pg_advisory_xact_lock(?)", (WRITER_LOCK,))
+        with step(connection):
             # another process may have migrated it while this one waited
             version = read_schema(connection)
             if version < newest:
@@ -80,12 +79,25 @@ def migrate(connection: PostgresConnection, *, timezone: str | None) -> tuple[in
                 if is_new:
                     write_meta(connection, timezone or local_timezone())
                 _write_version(connection, version)
-        except BaseException:  # also on Ctrl-C: a step is done whole or not at all
-            connection.execute("rollback")
-            raise
-        connection.execute("commit")
-    protect(connection)
+    with step(connection):
+        divide_tables(connection)
+    make_reader(connection)
+    with step(connection):
+        protect(connection)
     return before, version
+
+
+@contextmanager
+def step(connection: PostgresConnection) -> Iterator[None]:
+    """A change of the schema, which is made whole or not at all while nobody else writes."""
+    connection.execute("begin")
+    try:
+        connection.execute("select pg_advisory_xact_lock(?)", (WRITER_LOCK,))
+        yield
+    except BaseException:  # also on Ctrl-C
+        connection.execute("rollback")
+        raise
+    connection.execute("commit")
 
 
 def _run_file(connection: Connection, version: int, *, is_new: bool) -> None:

@@ -49,6 +49,8 @@ LEAST_FREE = 256 << 20
 BUSY_SECONDS, FULL_SECONDS = 10, 300
 IDLE_SECONDS = 0.2
 FAILED_SECONDS = 5.0
+# between two looks whether a day has passed since the last pruning
+PRUNE_SECONDS = 600.0
 
 
 class Health(Struct, frozen=True):
@@ -270,6 +272,7 @@ async def _read(request: Request, kind: type[R]) -> R:
 def run_deriver(home: str) -> None:
     """Derive what machines push, for the server that started this process, until it ends."""
     from relight.intake.importing import PIECE_SECONDS
+    from relight.intake.retention import prune_daily
     from relight.intake.sealing import describe_error
     from relight.intake.take import TARGET, Deriver
     from relight.intake.watching import open_watched
@@ -278,6 +281,7 @@ def run_deriver(home: str) -> None:
 
     report = make_reporter(sys.stdout.buffer)
     wait = end_with_server()
+    prune_at = 0.0
     while True:
         try:
             with (
@@ -289,6 +293,9 @@ def run_deriver(home: str) -> None:
                     done = deriver.run()
                     report(WatchReport("live"))
                     if not done:
+                        if time.time() > prune_at:
+                            prune_at = time.time() + PRUNE_SECONDS
+                            prune_daily(store, now=int(time.time() * 1000))
                         wait(IDLE_SECONDS)
         except Exception as error:  # noqa: BLE001 - whatever it is, the next try may work
             report(WatchReport("failing", describe_error(error)))

@@ -9,12 +9,15 @@ from msgspec import Struct
 from relight.errors import RelightError
 from relight.store import Store, search_index
 from relight.store.derive.skills import facts, uses
+from relight.store.months import drop_empty_months
 from relight.store.search_index import DeriveTexts
 from relight.store.sql import Connection
 from relight.store.team import note_forgotten, read_waiting
 from relight.store.write.record import Recorder
 
 DAY_MS = 86_400_000
+# the key in `meta` of the time of the last daily pruning
+PRUNED = "pruned_at"
 # runs, each with the file of its answer below the home folder
 Answers: TypeAlias = list[tuple[int, str]]
 OWN = (
@@ -87,10 +90,25 @@ def prune(
             )
             delete_index(store, database, gone)
             search_index.merge(database)
+            drop_empty_months(database)
     if not dry_run and (count or gone):
         store.keep_up("shrink")
         store.keep_up("shorten_log")
     return pruned
+
+
+def begin_pruning(store: Store, *, now: int) -> bool:
+    """Note that the daily pruning begins; False if the last one began less than a day ago."""
+    with store.transaction() as database:
+        row = database.execute("select value from meta where key = ?", (PRUNED,)).fetchone()
+        if row and int(row[0]) > now - DAY_MS:
+            return False
+        database.execute(
+            "insert into meta (key, value) values (?, ?)"
+            " on conflict (key) do update set value = excluded.value",
+            (PRUNED, str(now)),
+        )
+    return True
 
 
 def forget(store: Store, session_id: int, derive: DeriveTexts, *, there: Sequence[int] = ()) -> int:

@@ -9,13 +9,13 @@ import time
 from collections.abc import Sequence
 
 from msgspec import Struct
-from msgspec.structs import astuple
 
 from relight.errors import RelightError
 from relight.model import row_id
 from relight.store import Store, search_index
+from relight.store.months import insert_part
 from relight.store.search_index import DeriveTexts
-from relight.store.sql import Connection, divide, insert, insert_into, read
+from relight.store.sql import Connection, divide, insert, read
 from relight.store.write.tape import OriginRow, TapePart, TapePartRow, load_zstd, read_part
 
 MOST_RAW = 256 << 20  # of one part, before compression
@@ -53,10 +53,9 @@ def write_part(
 ) -> bool:
     """Write a part and note it as due; False if it is there already."""
     insert(database, "origin", [origin], on_conflict="on conflict do nothing")
-    statement = insert_into("tape_part", PushedPartRow, "on conflict do nothing returning id")
     place = (part.origin_id, part.part, part.generation)
-    row = database.execute(statement, astuple(part)).fetchone()
-    if row is None:
+    part_id = insert_part(database, part)
+    if part_id is None:
         ((known,),) = database.execute(
             f"select raw_bytes from tape_part where {SAME_PLACE} and position = ?",
             (*place, part.position),
@@ -68,8 +67,9 @@ def write_part(
             (*place, part.position, part.position + part.raw_bytes),
         ).fetchall()
         remove_parts(database, [found for (found,) in covered], derive)
-        row = database.execute(statement, astuple(part)).fetchone()
-    due = DueRow(int(row[0]), int(time.time() * 1000))
+        part_id = insert_part(database, part)
+    assert part_id is not None
+    due = DueRow(part_id, int(time.time() * 1000))
     insert(database, "derive_due", [due], on_conflict="on conflict do nothing")
     return True
 

@@ -20,6 +20,7 @@ from relight.model import (
     row_id,
 )
 from relight.store.derive.scores import WordCounts
+from relight.store.months import merge
 from relight.store.sql import Connection, greatest, insert, least, replacing, take_new
 from relight.store.write.seal import Sealed
 
@@ -159,7 +160,6 @@ HAS_MORE_WORDS = (
     "length(coalesce(excluded.failure_text, '')) > length(coalesce(turn.failure_text, ''))"
 )
 MERGE_TURN = f"""
-    on conflict (id) do update set
         {_choose_new("turn", "excluded.at < turn.at", ["day"])},
         at = {least("turn.at", "excluded.at")},
         {_keep_first("turn", "branch", "model", "provider", "request")},
@@ -175,7 +175,6 @@ MERGE_TURN = f"""
 VERDICT = ("label", "kind", "reason", "evidence", "tests")
 KEPT_OF_CALL = ("turn_id", "result_bytes", "exit_code", "duration_ms", "finished_at")
 MERGE_CALL = f"""
-    on conflict (id) do update set
         {_choose_new("tool_call", _is_made_there("tool_call"), ["session_id"])},
         {_choose_new("tool_call", "tool_call.finished_at is null", VERDICT)},
         {_keep_first("tool_call", *KEPT_OF_CALL)}
@@ -230,12 +229,12 @@ def name_request(source: str, turn: Turn) -> int | None:
 
 
 def write_turns(database: Connection, turns: Sequence[TurnRow]) -> None:
-    insert(database, "turn", turns, on_conflict=MERGE_TURN)
+    merge(database, "turn", turns, rule=MERGE_TURN)
 
 
 def write_piece(database: Connection, piece: Sealed) -> None:
     """Write everything of a piece that is neither a session nor a turn."""
-    insert(database, "tool_call", piece.calls, on_conflict=MERGE_CALL)
+    merge(database, "tool_call", piece.calls, rule=MERGE_CALL)
     insert(database, "file_edit", piece.edits, on_conflict="on conflict do nothing")
     insert(database, "git_commit", piece.commits, on_conflict="on conflict do nothing")
     insert(database, "control_total", list(_total_rows(piece)), on_conflict=MERGE_TOTAL)

@@ -12,12 +12,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from relight.errors import DamagedTapeError
 from relight.model import Mark, Origin, row_id
 from relight.store import Store, search_index
-from relight.store.sql import Connection, insert, insert_into, read, replacing, same
+from relight.store.months import insert_part
+from relight.store.sql import Connection, insert, read, replacing, same
 
 if TYPE_CHECKING:
     from relight.store.write.seal import Sealed
@@ -189,9 +190,7 @@ def write_place(database: Connection, piece: "Sealed", *, is_forgotten: bool = F
             raw_bytes=piece.raw_bytes,
             records=piece.records,
         )
-        statement = insert_into("tape_part", TapePartRow, "on conflict do nothing returning id")
-        row = database.execute(statement, astuple(part)).fetchone()
-        tape_part_id = int(row[0]) if row else None
+        tape_part_id = insert_part(database, part)
     # lines that could not be read here before can be read now
     database.execute(
         "delete from unreadable where origin_id = ? and part = ? and position = ?",
