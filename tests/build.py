@@ -291,7 +291,7 @@ def make_file_store(home: Path) -> bool:
     return True
 
 
-def find_file_settings(_: Path) -> str:
+def find_file_settings(_: Path, /) -> str:
     """Return the lines of `config.toml` that say where a home's store is: none for a file."""
     return ""
 

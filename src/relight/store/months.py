@@ -75,7 +75,8 @@ def merge(database: Connection, table: str, rows: Sequence[Any], *, rule: str) -
 def _merge_distinct(
     database: DividedConnection, table: str, rows: dict[int, Any], *, rule: str
 ) -> None:
-    columns = column_list(type(next(iter(rows.values()))))
+    shape: type[Struct] = type(next(iter(rows.values())))
+    columns = column_list(shape)
     known: list[int] = []
     for some, marks in divide(rows):
         found = database.execute(f"select id from {table} where id in ({marks})", some)
