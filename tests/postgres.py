@@ -45,6 +45,9 @@ end $$
 class Server(Protocol):
     """A running PostgreSQL."""
 
+    @property
+    def bin_path(self) -> Path: ...
+
     def get_uri(self, database: str = ...) -> str: ...
 
     def cleanup(self) -> None: ...
@@ -55,6 +58,7 @@ class Existing:
 
     def __init__(self, url: str) -> None:
         self._url = url
+        self.bin_path = Path(shutil.which("pg_dump") or "pg_dump").parent
 
     def get_uri(self, database: str = "postgres") -> str:
         return f"{self._url}/{database}"

@@ -152,11 +152,7 @@ class ServeSettings(Struct, forbid_unknown_fields=True):
 
 
 class StoreSettings(Struct, forbid_unknown_fields=True):
-    """`[store]`: the database of a team's server, if it is not the file in the home folder.
-
-    Tapes and whole sessions that ended so many days ago are pruned by `relight prune`, and by a
-    team's server once a day.
-    """
+    """`[store]`: the database of a team's server, and the days after which it is pruned."""
 
     url: Annotated[str, Meta(pattern="^postgres(ql)?://")] | None = None
     retention_tape_days: Annotated[int, Meta(ge=1)] | None = None

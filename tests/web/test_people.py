@@ -91,13 +91,13 @@ def office(
         shutil.rmtree(folder)
 
 
-def read_columns(store: Store, table: str) -> list[tuple[str, bool]]:
-    """Names of a table's columns, and whether each is a text."""
+def read_columns(store: Store, table: str) -> list[tuple[str, str]]:
+    """Names and types of a table's columns."""
     if store.engine == "sqlite":
         info = store.query(f"pragma table_xinfo({table})")
-        return [(row[1], row[2].lower() == "text") for row in info if not row[6]]
+        return [(row[1], row[2].lower()) for row in info if not row[6]]
     return store.query(
-        "select column_name, data_type = 'text' from information_schema.columns"
+        "select column_name, data_type from information_schema.columns"
         " where table_name = ? and table_schema = 'public' and is_generated = 'NEVER'",
         (table,),
     )
@@ -113,16 +113,11 @@ def plant(store: Store) -> None:
     with store.transaction() as database:
         for number, table in enumerate(sorted(set(RULES) - UNPLANTED), start=700):
             values: dict[str, object] = {}
-            for name, is_text in read_columns(store, table):
-                value = f"{mark}{number}" if is_text else known.get(name, number)
-                values[name] = b"zebra" if name in ("records", "head", "state") else value
-            if table == "job":
-                values |= {"id": 1, "state": mark}
+            for name, kind in read_columns(store, table):
+                value = f"{mark}{number}" if kind == "text" else known.get(name, number)
+                values[name] = b"zebra" if kind in ("blob", "bytea") else value
             if table == "run":
-                values |= {"job_id": 1, "state": mark}
-                values.pop("state")
-            if "id" in values and table in ("session", "listing"):
-                continue
+                ((values["job_id"],),) = database.execute("select min(id) from job").fetchall()
             names = ", ".join(values)
             marks = ", ".join("?" for _ in values)
             database.execute(
