@@ -16,7 +16,7 @@ from relight.intake.wire import Share
 from relight.reports.totals import report
 from relight.store import Store
 from relight.store.members import add_person, make_token
-from relight.store.rights import allow
+from relight.store.rights import allow_projects
 from relight.store.visibility import EVERYTHING
 from relight.web.app import create_app
 
@@ -57,7 +57,7 @@ class Office:
     def add(self, person: str, *scopes: str, sees: Collection[str] = (EVERYTHING,)) -> str:
         """Add a person, who sees everything unless the test says otherwise; return a token."""
         add_person(self.store, person)
-        allow(self.store, person, sees)
+        allow_projects(self.store, person, sees)
         return make_token(self.store, person, scopes or ("push", "read"))
 
     def line(self, token: str) -> DirectLine:

@@ -21,7 +21,7 @@ from relight.intake.search_filling import derive_from
 from relight.store import Store, open_reader
 from relight.store.keep.machines import remove_person
 from relight.store.members import find_person
-from relight.store.rights import allow, deny, export_person, list_reads
+from relight.store.rights import allow_projects, deny_projects, export_person, list_reads
 from relight.store.visibility import RULES, Viewer
 from relight.web.app import create_app
 from relight.web.pages import PAGES
@@ -230,7 +230,7 @@ def count_sessions(office: Office, person: str) -> int:
 def test_an_allowed_project_is_seen_until_it_is_denied(office: Office) -> None:
     assert count_sessions(office, "anna") == 1
     for name in ("wombat", "/home/wombat/wombat", "*"):
-        allow(office.store, "anna", [name])
+        allow_projects(office.store, "anna", [name])
         office.client.get("/", headers={"Cache-Control": "no-cache"})
         with open_reader(office.store.config) as reader:
             viewer = Viewer(find_person(reader, "anna"))
@@ -238,13 +238,13 @@ def test_an_allowed_project_is_seen_until_it_is_denied(office: Office) -> None:
                 found = {key for (key,) in reader.query("select key from session")}
         assert KEYS["bob"] in found, name
         assert (KEYS["carol"] in found) == (name == "*")
-        assert deny(office.store, "anna", [name]) == 1
+        assert deny_projects(office.store, "anna", [name]) == 1
     for name in ("ombat", "wombat/", "/home/wombat"):
-        allow(office.store, "anna", [name])
+        allow_projects(office.store, "anna", [name])
         with open_reader(office.store.config) as reader, reader.snapshot(viewer):
             found = {key for (key,) in reader.query("select key from session")}
         assert (KEYS["bob"] in found) == (name == "wombat/"), name
-        deny(office.store, "anna", [name])
+        deny_projects(office.store, "anna", [name])
 
 
 def test_without_a_person_the_reading_role_of_postgresql_reads_nothing(office: Office) -> None:
@@ -279,19 +279,19 @@ def test_a_person_labels_their_own_sessions_and_those_of_projects_they_lead(
     assert label(office, "anna", KEYS["anna"]) == 200
     assert label(office, "anna", KEYS["bob"]) == 404
     assert label(office, "anna", "claude-code:1111111") == 200, "the only one that they see"
-    allow(office.store, "anna", ["wombat"])
+    allow_projects(office.store, "anna", ["wombat"])
     assert label(office, "anna", KEYS["bob"]) == 403
-    allow(office.store, "anna", ["wombat"], role="lead")
+    allow_projects(office.store, "anna", ["wombat"], role="lead")
     assert label(office, "anna", KEYS["bob"]) == 200
-    deny(office.store, "anna", ["wombat"])
+    deny_projects(office.store, "anna", ["wombat"])
 
 
 def test_who_read_which_tape_is_noted_once_an_hour(office: Office) -> None:
     address = f"/api/sessions/claude-code:{KEYS['carol']}"
-    allow(office.store, "bob", ["zebra"])
+    allow_projects(office.store, "bob", ["zebra"])
     for end in ("", "", "/steps"):
         assert "Feed the zebra" in read_as(office, "bob", address + end)
-    deny(office.store, "bob", ["zebra"])
+    deny_projects(office.store, "bob", ["zebra"])
     found = [one for one in list_reads(office.store, "carol") if one.person == "bob"]
     assert [one.session for one in found] == [f"claude-code:{KEYS['carol']}"]
     assert list_reads(office.store, "bob")[0].person == "bob"

@@ -142,10 +142,10 @@ def allow(name: str, projects: Sequence[str], is_all: bool, role: Role) -> None:
 
     A project is a folder, or the last part of one. Everybody sees what their own machines pushed.
     """
-    from relight.store.rights import allow
+    from relight.store.rights import allow_projects
 
     with current_store() as store:
-        allow(store, name, _choose_projects(projects, is_all=is_all), role=role)
+        allow_projects(store, name, _choose_projects(projects, is_all=is_all), role=role)
     click.echo(f"{name} sees {'everything' if is_all else ', '.join(projects)}")
 
 
@@ -155,11 +155,11 @@ def allow(name: str, projects: Sequence[str], is_all: bool, role: Role) -> None:
 @all_option
 def deny(name: str, projects: Sequence[str], is_all: bool) -> None:
     """Take projects from a person, by the names under which they were allowed."""
-    from relight.store.rights import deny
+    from relight.store.rights import deny_projects
     from relight.text import plural
 
     with current_store() as store:
-        count = deny(store, name, _choose_projects(projects, is_all=is_all))
+        count = deny_projects(store, name, _choose_projects(projects, is_all=is_all))
     click.echo(f"took {plural(count, 'project')} from {name}")
 
 

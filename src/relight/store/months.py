@@ -57,7 +57,7 @@ class PlacedRow(Protocol):
     def recorded_at(self) -> int: ...
 
 
-def merge(database: Connection, table: str, rows: Sequence[Any], *, rule: str) -> None:
+def merge_rows(database: Connection, table: str, rows: Sequence[Any], *, rule: str) -> None:
     """Write rows of turns or calls; `rule` assigns what changes in a row that is there already."""
     if isinstance(database, sqlite3.Connection):
         insert(database, table, rows, on_conflict=f"on conflict (id) do update set {rule}")

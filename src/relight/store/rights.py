@@ -68,7 +68,9 @@ class ExportedRow(Struct, frozen=True):
     row: dict[str, object]
 
 
-def allow(store: Store, name: str, projects: Collection[str], *, role: Role = "reader") -> None:
+def allow_projects(
+    store: Store, name: str, projects: Collection[str], *, role: Role = "reader"
+) -> None:
     """Let a person see projects, by their folders or the last parts of these; `*` is everything."""
     empty = [one for one in projects if not one.strip("/ ")]
     if empty:
@@ -79,7 +81,7 @@ def allow(store: Store, name: str, projects: Collection[str], *, role: Role = "r
         insert(database, "member", rows, on_conflict=replacing(MemberRow, "person_id", "project"))
 
 
-def deny(store: Store, name: str, projects: Collection[str]) -> int:
+def deny_projects(store: Store, name: str, projects: Collection[str]) -> int:
     """Take projects from a person; return how many of them the person had."""
     person = find_person(store, name)
     with store.transaction() as database:

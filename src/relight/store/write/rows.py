@@ -20,7 +20,7 @@ from relight.model import (
     row_id,
 )
 from relight.store.derive.scores import WordCounts
-from relight.store.months import merge
+from relight.store.months import merge_rows
 from relight.store.sql import Connection, greatest, insert, least, replacing, take_new
 from relight.store.write.seal import Sealed
 
@@ -229,12 +229,12 @@ def name_request(source: str, turn: Turn) -> int | None:
 
 
 def write_turns(database: Connection, turns: Sequence[TurnRow]) -> None:
-    merge(database, "turn", turns, rule=MERGE_TURN)
+    merge_rows(database, "turn", turns, rule=MERGE_TURN)
 
 
 def write_piece(database: Connection, piece: Sealed) -> None:
     """Write everything of a piece that is neither a session nor a turn."""
-    merge(database, "tool_call", piece.calls, rule=MERGE_CALL)
+    merge_rows(database, "tool_call", piece.calls, rule=MERGE_CALL)
     insert(database, "file_edit", piece.edits, on_conflict="on conflict do nothing")
     insert(database, "git_commit", piece.commits, on_conflict="on conflict do nothing")
     insert(database, "control_total", list(_total_rows(piece)), on_conflict=MERGE_TOTAL)
