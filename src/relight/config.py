@@ -286,13 +286,10 @@ _KNOWN = {
 # What a setting must be, where msgspec describes only one of several types.
 _EXPECTED = {
     "templates.max_live_per_category": "a whole number, 0 for no limit",
-    "templates.hold_out": "a share from 0 to below 1",
     "templates.auto": "candidates, use or off",
-    "lessons.hold_out": "a share from 0 to below 1",
-    "jobs.budget_usd_per_day": "a number above 0",
-    "jobs.warn_at": "a number above 0",
-    "jobs.context_tokens": "a whole number above 0",
-    "jobs.max_parallel": "a whole number above 0",
+    **dict.fromkeys(("templates.hold_out", "lessons.hold_out"), "a share from 0 to below 1"),
+    **dict.fromkeys(("jobs.budget_usd_per_day", "jobs.warn_at"), "a number above 0"),
+    **dict.fromkeys(("jobs.context_tokens", "jobs.max_parallel"), "a whole number above 0"),
     "models.aliases": 'a name, as in "my-model-2026" = "my-model"',
     "prices": "dollars per million tokens, from 0 to 1,000,000",
     "display.currency": 'a code of three letters, such as "EUR"',

@@ -1,4 +1,4 @@
-"""What people may see and change on a team's server, who read which tape, and a person's own rows.
+"""The rights of people on a team's server, who read which tape, and all rows of one person.
 
 A person always sees what their own machines pushed. `visibility` has the rules for the rest.
 """
