@@ -3,7 +3,6 @@
 import io
 import os
 import shlex
-import shutil
 import sys
 from contextlib import suppress
 from importlib import import_module
@@ -200,8 +199,11 @@ def _find_command() -> str:
     script = Path(sys.argv[0] if sys.argv else "")
     if script.parts[-2:] == ("relight", "__main__.py"):
         return f"{shlex.quote(sys.orig_argv[0])} -m relight"
-    if script.name == "relight" and shutil.which("relight") != str(script.absolute()):
-        return shlex.quote(sys.argv[0])
+    if script.name == "relight":
+        import shutil  # slow to load
+
+        if shutil.which("relight") != str(script.absolute()):
+            return shlex.quote(sys.argv[0])
     return "relight"
 
 
