@@ -3,7 +3,10 @@
 import re
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _MENTION = re.compile(r"(?<![\w./-])(?<!-m )relight (?=[a-z\[-])")
 
@@ -18,8 +21,10 @@ class TypedCommand:
     home: str | None = None
 
 
-def name_home(home: str | Path | None = None) -> None:
+def name_home(home: "str | Path | None" = None) -> None:
     """Let the commands in hints name this folder, so that they lead to the same store."""
+    from pathlib import Path  # slow to load
+
     TypedCommand.home = shlex.quote(str(Path(home).expanduser().absolute())) if home else None
 
 

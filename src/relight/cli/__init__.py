@@ -2,11 +2,10 @@
 
 import io
 import os
-import shlex
 import sys
 from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
+from shlex import quote
 from typing import Any, NoReturn, TextIO
 
 import click
@@ -196,14 +195,15 @@ def _find_command() -> str:
     """Return the command that started this program, as it was typed: `relight`, `./dev run` …"""
     if typed := os.environ.get(TYPED):
         return typed
-    script = Path(sys.argv[0] if sys.argv else "")
-    if script.parts[-2:] == ("relight", "__main__.py"):
-        return f"{shlex.quote(sys.orig_argv[0])} -m relight"
-    if script.name == "relight":
-        import shutil  # slow to load
+    script = sys.argv[0].replace(os.sep, "/").split("/") if sys.argv else []
+    if script[-2:] == ["relight", "__main__.py"]:
+        return f"{quote(sys.orig_argv[0])} -m relight"
+    if script[-1:] == ["relight"]:
+        import shutil  # slow to load, like pathlib
+        from pathlib import Path
 
-        if shutil.which("relight") != str(script.absolute()):
-            return shlex.quote(sys.argv[0])
+        if shutil.which("relight") != str(Path(sys.argv[0]).absolute()):
+            return quote(sys.argv[0])
     return "relight"
 
 
