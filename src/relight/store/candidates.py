@@ -5,7 +5,6 @@ from collections.abc import Collection, Sequence
 from msgspec import Struct
 
 from relight.store import Store
-from relight.store.derive.outcomes import read_proven
 from relight.store.queries.gate import LATE_CALLS
 from relight.store.queries.steps import OWN_CALLS
 from relight.store.sql import Connection, count_if, flag, list_marks
@@ -84,6 +83,8 @@ def _clear_bar(database: Connection, bar: SessionBar) -> str:
 
     Of a session with several tasks an earlier one can count only if some sign proves an outcome.
     """
+    from relight.store.derive.outcomes import read_proven  # loads the rules of verdicts
+
     late = LATE_CALLS.replace(OWN_CALLS, "tool_call.session_id = session.id")
     is_good = _IS_GOOD.format(
         rate=bar.failure_rate,
