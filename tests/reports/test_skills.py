@@ -175,6 +175,7 @@ def test_the_largest_values_that_are_taken_can_be_added_up_and_shown(store: Stor
     assert oldest.last_invoked_at == "1970-01-01T00:00:00.000Z"
 
 
+@pytest.mark.sqlite("scripts open the file")
 def test_the_daily_view_has_the_columns_scripts_rely_on(store: Store) -> None:
     cursor = sqlite3.connect(store.path).execute("select * from skill_stats_daily")
     assert ", ".join(column[0] for column in cursor.description) == DAILY
@@ -193,6 +194,7 @@ def test_the_daily_view_counts_unknowns_and_leaves_them_out_of_means(store: Stor
     ]
 
 
+@pytest.mark.sqlite("it asks for the plan of a query")
 def test_the_table_is_indexed_by_skill_by_job_and_by_session(store: Store) -> None:
     for column in ("skill_name", "job_id", "session_id"):
         (plan,) = store.query(

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 import build
 from relight.intake.rebuild import rebuild
 from relight.reports.skills.uses import record_skill_invocation
@@ -50,6 +52,7 @@ def test_all_days_are_derived_again_as_a_new_store_would_have_them(
         assert report(store, (key,), Filter(since="2026-11-16")).rows == report(store, (key,)).rows
 
 
+@pytest.mark.sqlite("it asks the file for its tables")
 def test_every_table_with_a_day_is_dated_again(store: Store) -> None:
     rolled_up = {"session_day", "call_day"}
     tables = [
