@@ -176,9 +176,14 @@ def test_the_cost_of_a_run_is_that_of_priced_runs_that_did_work(client: TestClie
 def test_all_schedulers_runs_are_spent_today(client: TestClient) -> None:
     today = datetime.now(UTC).date().isoformat()
     runs = client.get("/api/jobs/history?limit=500").json()["runs"]
-    spent = sum(run["cost_usd"] or 0 for run in runs if (run["started_at"] or "")[:10] == today)
+    begun = [run for run in runs if (run["started_at"] or "")[:10] == today]
+    spent = sum(run["cost_usd"] or 0 for run in begun)
     value, _ = serving.read_tile(client.get("/jobs").text, "Spent today")
-    assert float(value.lstrip("≥$")) == pytest.approx(spent, abs=0.006)
+    # the first run of the demo's day is on a model without a price
+    if not spent and any(run["unpriced_turns"] for run in begun):
+        assert value == "no price"
+    else:
+        assert float(value.lstrip("≥$")) == pytest.approx(spent, abs=0.006)
 
 
 def test_a_recorded_use_without_a_session_is_no_turn(store: Store) -> None:

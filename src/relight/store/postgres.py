@@ -147,6 +147,8 @@ class PostgresConnection:
 
     def _connect(self) -> "psycopg.Connection[tuple[Any, ...]]":
         options = f"-c lock_timeout={round(self.wait_seconds * 1000)} -c client_encoding=UTF8"
+        # PostgreSQL 15 compiles the many small conditions of policies for longer than it runs them
+        options += " -c jit=off"
         # a commit is acknowledged by the disk, whatever the server's own setting is
         options += " -c synchronous_commit=on" if self._can_write else ""
         options += "" if self._can_write else " -c default_transaction_read_only=on"
