@@ -139,7 +139,7 @@ class StepPrinter:
 def cut_shown_text(text: str) -> tuple[str, int]:
     """Return the beginning of a text, and the number of characters left out.
 
-    >>> cut_text("short")
+    >>> cut_shown_text("short")
     ('short', 0)
     """
     shown = "\n".join(text[:TEXT_CHARACTERS].split("\n")[:TEXT_LINES])

@@ -73,7 +73,7 @@ Compare = Callable[[str, str], list[DiffLine]]
 def compare_texts(old: str, new: str) -> list[DiffLine]:
     """Return the lines of both texts as a diff.
 
-    >>> [(line.kind, line.text) for line in compare("a\\nb\\nc", "a\\nB\\nc")]
+    >>> [(line.kind, line.text) for line in compare_texts("a\\nb\\nc", "a\\nB\\nc")]
     [('same', 'a'), ('del', 'b'), ('add', 'B'), ('same', 'c')]
     """
     before, after = _split(old), _split(new)

@@ -209,7 +209,7 @@ def _cut_message(message: ExportedMessage, most: int) -> ExportedMessage:
 def limit_text(text: str | None, most: int) -> str | None:
     """Return the beginning of a longer text, and how much is left out.
 
-    >>> cut_text("abcdef", 4), cut_text("abcd", 4), cut_text(None, 4)
+    >>> limit_text("abcdef", 4), limit_text("abcd", 4), limit_text(None, 4)
     ('abcd[2 characters left out]', 'abcd', None)
     """
     if text is None or len(text) <= most:

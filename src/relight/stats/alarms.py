@@ -59,7 +59,7 @@ class CostBaseline(Struct, frozen=True):
 def find_alarm_limit(runs_a_year: float, series: int) -> float:
     """Return the limit of a sum that keeps a store of so many series within its false alarms.
 
-    >>> find_limit(365, 6), find_limit(365, 120)
+    >>> find_alarm_limit(365, 6), find_alarm_limit(365, 120)
     (365.0, 3650.0)
     """
     return runs_a_year * max(1.0, series / FALSE_ALARMS)

@@ -51,7 +51,7 @@ def choose_canary_step(
 ) -> Step:
     """Return what a canary does next; a promoted one can only be stopped, which is a roll-back.
 
-    >>> choose_step(Tally(100, 0), Tally(0, 3)), choose_step(Tally(100, 0), Tally(70, 0))
+    >>> choose_canary_step(Tally(100, 0), Tally(0, 3)), choose_canary_step(Tally(100, 0), Tally(70, 0))
     ('stop', 'promote')
     """
     verdict: Verdict = judge_job(a, b, margin=margin)

@@ -54,7 +54,7 @@ def split_columns(
 ) -> list[list[list[str]]]:
     """Return the words of each column of texts, in their order.
 
-    >>> split_words([("Don't panic", "src/Äpfel.py", None)])
+    >>> split_columns([("Don't panic", "src/Äpfel.py", None)])
     [[['don', 't', 'panic'], ['src', 'apfel', 'py'], []]]
     """
     found: list[list[list[tuple[int, str]]]] = [[[] for _ in COLUMNS] for _ in texts]

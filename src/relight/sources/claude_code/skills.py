@@ -152,9 +152,9 @@ def find_version(text: str, has_arguments: bool) -> str | None:
 
     With arguments inside the text, each use has another text: the version is unknown.
 
-    >>> read_body("Base directory for this skill: /a/tidy\\n\\nTidy up.", False)
+    >>> find_version("Base directory for this skill: /a/tidy\\n\\nTidy up.", False)
     'sha256:b246a1d1e6bd'
-    >>> read_body("Tidy up.\\n\\nARGUMENTS: the kitchen", True)
+    >>> find_version("Tidy up.\\n\\nARGUMENTS: the kitchen", True)
     'sha256:b246a1d1e6bd'
     """
     if text.startswith("<"):

@@ -87,7 +87,7 @@ class HermesJobs:
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                text=True,
+                encoding="utf-8",
                 errors="replace",
                 timeout=SECONDS,
                 check=False,

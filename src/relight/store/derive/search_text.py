@@ -107,7 +107,7 @@ def _list_arguments(arguments: Any) -> Iterator[tuple[str, str]]:
 def find_path_words(command: str) -> list[str]:
     """Return the words of a command that look like paths, each once.
 
-    >>> find_paths("cd /srv && pytest -q tests/test_app.py::test_one > log.txt")
+    >>> find_path_words("cd /srv && pytest -q tests/test_app.py::test_one > log.txt")
     ['/srv', 'tests/test_app.py', 'log.txt']
     """
     return list(dict.fromkeys(word for word in _WORD.findall(command) if is_path(word)))

@@ -99,7 +99,7 @@ class SpiralGuard:
 def make_call_key(tool: str, arguments: str) -> bytes:
     """Return the key of a call; two calls with the same arguments have the same key.
 
-    >>> name_call("f", '{"a": 1, "b": 2}') == name_call("f", '{"b":2,"a":1}')
+    >>> make_call_key("f", '{"a": 1, "b": 2}') == make_call_key("f", '{"b":2,"a":1}')
     True
     """
     try:
