@@ -51,8 +51,8 @@ def choose_canary_step(
 ) -> Step:
     """Return what a canary does next; a promoted one can only be stopped, which is a roll-back.
 
-    >>> choose_canary_step(Tally(100, 0), Tally(0, 3)), choose_canary_step(Tally(100, 0), Tally(70, 0))
-    ('stop', 'promote')
+    >>> [choose_canary_step(Tally(100, 0), one) for one in (Tally(0, 3), Tally(70, 0))]
+    ['stop', 'promote']
     """
     verdict: Verdict = judge_job(a, b, margin=margin)
     if verdict == "worse":
