@@ -3,9 +3,11 @@
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -32,6 +34,7 @@ from relight.store.keep.migrate import find_migrations
 from relight.store.months import divide_tables, make_months
 from relight.store.postgres import PostgresConnection
 from relight.store.postgres_policies import protect
+from relight.store.postgres_search import TOKENIZER, split_columns
 from relight.store.queries.filters import Filter
 from relight.store.sql import Connection
 from terminal import run_relight
@@ -321,6 +324,44 @@ def test_one_writer_waits_for_the_other_and_gives_up_in_time(tmp_path: Path) -> 
         )
     first.close()
     postgres.free_below(tmp_path)
+
+
+def test_the_tape_is_written_while_the_index_is_and_all_others_wait(tmp_path: Path) -> None:
+    _, first = open_twin(tmp_path)
+    home = first.config.home
+    with open_store(home) as second, open_store(home) as third:
+        with first.transaction(only="index"), second.transaction(only="tape") as database:
+            database.execute("insert into meta (key, value) values ('pushed', '1')")
+            for only in (None, "index", "tape"):
+                with (
+                    pytest.raises(UnavailableError),
+                    third.waiting(0.05),
+                    third.transaction(only),
+                ):
+                    raise AssertionError("two write the same at once")
+        assert third.query("select value from meta where key = 'pushed'") == [("1",)]
+    first.close()
+    postgres.free_below(tmp_path)
+
+
+def split_by_sqlite(text: str) -> list[str]:
+    """The words of a text as SQLite's own index has them."""
+    with closing(sqlite3.connect(":memory:")) as memory:
+        memory.execute(f"create virtual table texts using fts5 (text, tokenize = '{TOKENIZER}')")
+        memory.execute("create virtual table places using fts5vocab (texts, 'instance')")
+        memory.execute("insert into texts values (?)", (text,))
+        return [word for (word,) in memory.execute("select term from places order by offset")]
+
+
+@given(
+    st.text(
+        st.characters(exclude_categories=["Cs"]) | st.sampled_from("aZ09 _-'.é\u0301ßİ漢\u200d")
+    )
+)
+def test_texts_are_cut_into_the_words_that_sqlite_finds(text: str) -> None:
+    assert split_columns([(text, None, text)]) == [
+        [split_by_sqlite(text), [], split_by_sqlite(text)]
+    ]
 
 
 MONTHS = "select cast(cast(inhrelid as regclass) as text) from pg_inherits order by 1"

@@ -106,9 +106,8 @@ def _derive_all(
         sealed = _derive(store, pool, absent, kept.union(unreadable))
         while some := list(islice(sealed, PARTS_AT_ONCE)):
             recorder.write(database, some)
-            for one in some:
-                assert one.tape_part_id is not None
-                write_texts(database, one.tape_part_id, one)
+            parts = ((one.tape_part_id, one) for one in some)
+            write_texts(database, [(part, one) for part, one in parts if part is not None])
             set_derived(database, [one.tape_part_id for one in some])
             done += len(some)
             if progress:

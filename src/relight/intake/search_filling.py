@@ -38,6 +38,6 @@ def fill_index(store: Store, *, most_bytes: int = FILL_BYTES) -> None:
             if part is None:
                 search_index.write_below(database, None)
                 return
-            search_index.add_texts(database, part.id, part.session_id, derive(part.id))
+            search_index.add_texts(database, [(part.id, part.session_id, derive(part.id))])
             search_index.write_below(database, part.id)
             most_bytes -= part.raw_bytes

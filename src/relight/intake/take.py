@@ -55,12 +55,13 @@ from relight.store.write.pushed import (
     find_due,
     find_origin,
     has_copy,
+    has_shorter,
     note_failure,
     read_backlog,
     read_due,
     remove_parts,
     set_derived,
-    write_part,
+    write_parts,
 )
 from relight.store.write.record import (
     Recorder,
@@ -130,16 +131,18 @@ def take(store: Store, member: Member, machine: Machine, push: Push) -> Pushed:
         )
     naming = Naming(machine.key)
     rows = [_make_row(store, machine, naming, part) for part in push.parts]
-    stored = 0
-    with store.transaction() as database:
+    # the deriver writes the index at the same time, for longer than a push may wait
+    is_tape = not (push.outcomes or push.runs or push.uses) and not has_shorter(store, rows)
+    with store.transaction(only="tape" if is_tape else None) as database:
         move_mark(database, machine, before=push.before, mark=push.mark)
         gone = find_forgotten(database, [row.session_id for row in rows], member.person_id)
         twins = find_twins(database, machine)
+        wanted = []
         for part, row in zip(push.parts, rows, strict=True):
             others = [find_origin(part.source, key, part.path).id for key in twins]
             if row.session_id not in gone and not has_copy(database, row, others):
-                origin = find_origin(part.source, machine.key, part.path)
-                stored += write_part(database, origin, row, derive_from(store))
+                wanted.append((find_origin(part.source, machine.key, part.path), row))
+        stored = write_parts(database, wanted, None if is_tape else derive_from(store))
         _write_outcomes(database, machine, naming, push)
         take_runs(store, database, machine, push.runs)
         take_uses(database, machine, push.uses)
@@ -152,7 +155,7 @@ def take(store: Store, member: Member, machine: Machine, push: Push) -> Pushed:
         stored=stored,
         known=len(rows) - stored - len(refused),
         refused=refused,
-        behind=read_backlog(store).parts,
+        behind=backlog.parts + stored,
     )
 
 
@@ -276,7 +279,7 @@ class Deriver:
 
     def _write(self, parts: Sequence[TapePart], found: dict[int, DerivedPart]) -> None:
         """Write the rows of these parts and strike them out, in one transaction."""
-        with self.store.transaction() as database:
+        with self.store.transaction(only="index") as database:
             due = find_due(database, [part.id for part in parts])
             below = search_index.read_below(self.store)
             wanted: list[Sealed] = []
@@ -293,12 +296,14 @@ class Deriver:
                     note_machine(database, sealed, part.machine_id, part.recorded_at)
                 wanted.append(sealed)
             self._recorder.write(database, wanted)
-            for sealed in wanted:
-                assert sealed.tape_part_id is not None
-                # an index that is being filled gets it later
-                is_now = below is None or sealed.tape_part_id >= below
-                if is_now and not search_index.has_part(database, sealed.tape_part_id):
-                    write_texts(database, sealed.tape_part_id, sealed)
+            # an index that is being filled gets the others later
+            now = {
+                one.tape_part_id: one
+                for one in wanted
+                if one.tape_part_id is not None and (below is None or one.tape_part_id >= below)
+            }
+            indexed = search_index.find_indexed(database, now)
+            write_texts(database, [one for one in now.items() if one[0] not in indexed])
             set_derived(database, [part.id for part in parts])
 
 

@@ -30,6 +30,8 @@ TROUBLE = (sqlite3.OperationalError, sqlite3.DatabaseError)
 RESTORE = "restore a copy made by `relight backup`, or move the file away and import again"
 # what a fork must neither use nor close
 _inherited: list[Connection] = []
+# what a transaction writes: new parts of the tape that machines push, or what is derived from them
+Written = Literal["tape", "index"]
 Upkeep = Literal["overwrite", "shrink", "shorten_log", "sync"]
 UPKEEP: dict[Upkeep, str] = {
     "overwrite": "pragma secure_delete = on",  # deleted rows, from now on
@@ -124,8 +126,12 @@ class Store:
                 self._connection.execute("rollback")
 
     @contextmanager
-    def transaction(self) -> Iterator[Connection]:
-        """Write all or nothing; other processes wait."""
+    def transaction(self, only: "Written | None" = None) -> Iterator[Connection]:
+        """Write all or nothing; other processes wait.
+
+        With `only`, those that write the other one of tape and index need not wait, where the
+        engine has several writers.
+        """
         with self._lock, readable_errors(self.path):
             is_outer = not self._connection.in_transaction
             try:

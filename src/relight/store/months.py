@@ -101,6 +101,15 @@ def _merge_distinct(
         )
 
 
+def insert_parts(database: Connection, parts: Sequence[Struct]) -> None:
+    """Write parts of the tape; the caller has looked that there are none at their places."""
+    if not isinstance(database, sqlite3.Connection):
+        divided: DividedConnection = database  # type: ignore[assignment]
+        rows: Sequence[PlacedRow] = parts  # type: ignore[assignment]
+        make_months(divided, "tape_part", [row.recorded_at for row in rows])
+    insert(database, "tape_part", parts)
+
+
 def insert_part(database: Connection, part: Struct) -> int | None:
     """Write a part of the tape; return its id, None if there is one at its place already."""
     row: PlacedRow = part  # type: ignore[assignment]

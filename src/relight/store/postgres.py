@@ -1,23 +1,23 @@
-"""PostgreSQL as a store's engine, for the server of a team: the only module that loads psycopg.
+"""The store on PostgreSQL, for the server of a team: the one module that loads psycopg.
 
 Relight's statements run as they are; only the marks of their values are written as psycopg wants
-them. One writer at a time holds an advisory lock, as SQLite lets only one write. What differs
-otherwise is in the modules beside this one: `postgres_schema` and `postgres_search`.
+them. One writer at a time holds an advisory lock, as SQLite lets only one write; but what machines
+push is written while the index is. What differs otherwise is in the modules beside this one:
+`postgres_schema` and `postgres_search`.
 """
 
-import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from relight.config import Config
 from relight.errors import RefusedValueError, RelightError, StoreError, UnavailableError
 from relight.locks import make_folder
-from relight.store import BUSY_SECONDS, SCHEMA, Store, Upkeep
+from relight.store import BUSY_SECONDS, SCHEMA, Store, Upkeep, Written
 from relight.store.changes import ChangeWatcher
+from relight.store.postgres_marks import arrange_values, write_marks
 from relight.store.sql import Connection, Cursor
 from relight.store.visibility import Viewer
 from relight.text import show_url
@@ -34,13 +34,18 @@ except ImportError as error:
         "install it with: pip install 'relight[postgres]'",
     ) from error
 
-# any number, the same in all processes: advisory locks belong to one database
-WRITER_LOCK = 7_269_646
+# any numbers, the same in all processes: advisory locks belong to one database
+INDEX_LOCK, TAPE_LOCK = 7_269_646, 7_269_647
+# always in this order, so that no two writers wait for one another
+LOCK_ALL = f"select pg_advisory_xact_lock({INDEX_LOCK}), pg_advisory_xact_lock({TAPE_LOCK})"
+LOCK = {
+    None: LOCK_ALL,
+    "index": f"select pg_advisory_xact_lock({INDEX_LOCK})",
+    "tape": f"select pg_advisory_xact_lock({TAPE_LOCK})",
+}
 CONNECT_SECONDS = 10
 # the role that row-level security holds for; it owns no table and cannot log in
 READER = "relight_reader"
-# texts and comments stay as they are; `%` is psycopg's own
-_MARK = re.compile(r"'(?:[^']|'')*'|--[^\n]*|\?\d+|\?|(?<![:\w]):[a-z_]\w*|%")
 # class and meaning of SQLSTATE codes that a person can act on
 HINTS = {
     "53100": "free some space there and try again: what was recorded is kept",
@@ -49,42 +54,6 @@ HINTS = {
     "3D": "create the database there first",
     "42501": "the user of [store] url needs to own the tables",
 }
-
-
-@lru_cache(4096)
-def write_marks(statement: str) -> tuple[str, str]:
-    """Return a statement with psycopg's marks for values, and their kind.
-
-    >>> write_marks("select 'a?' from turn where id = ? and at > ?")
-    ("select 'a?' from turn where id = %s and at > %s", 'list')
-    >>> write_marks("select :day, '5%'")
-    ("select %(day)s, '5%%'", 'named')
-    """
-    kind = "none"
-
-    def replace(found: re.Match[str]) -> str:
-        nonlocal kind
-        mark = found[0]
-        if mark[0] in "'%":
-            return mark.replace("%", "%%")
-        if mark.startswith("--"):
-            return ""
-        if mark == "?":
-            kind = "list"
-            return "%s"
-        kind = "numbered" if mark[0] == "?" else "named"
-        return f"%(p{mark[1:]})s" if kind == "numbered" else f"%({mark[1:]})s"
-
-    text = _MARK.sub(replace, statement)
-    return (text.replace("%%", "%") if kind == "none" else text), kind
-
-
-def _arrange(kind: str, values: Any) -> Sequence[Any] | Mapping[str, Any] | None:
-    if kind == "none":
-        return None
-    if kind == "numbered":
-        return {f"p{number}": value for number, value in enumerate(values, start=1)}
-    return values if isinstance(values, Mapping) else tuple(values)
 
 
 class NoRows:
@@ -188,12 +157,12 @@ class PostgresConnection:
         with self._readable():
             # values are written into the statement: a mark alone would need a cast to its type
             cursor = ClientCursor(self._raw)
-            cursor.execute(text.encode(), _arrange(kind, values))
+            cursor.execute(text.encode(), arrange_values(kind, values))
             return cursor if cursor.description else NoRows(cursor.rowcount)
 
     def executemany(self, statement: str, rows: Iterable[Any], /) -> Cursor:
         text, kind = write_marks(statement)
-        some = [_arrange(kind, row) or () for row in rows]
+        some = [arrange_values(kind, row) or () for row in rows]
         if not some:
             return NoRows(0)
         with self._readable():
@@ -202,11 +171,11 @@ class PostgresConnection:
             return NoRows(cursor.rowcount)
 
     def copy(self, table: str, columns: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Write rows into a table in the quickest way."""
+        """Write rows into a table in the quickest way; a text is a line as `copy` reads it."""
         text = f"copy {table} ({columns}) from stdin"
         with self._readable(), self._raw.cursor() as cursor, cursor.copy(text.encode()) as stream:
             for row in rows:
-                stream.write_row(row)
+                stream.write(row) if isinstance(row, str) else stream.write_row(row)
 
     def close(self) -> None:
         self._raw.close()
@@ -262,13 +231,13 @@ class PostgresStore(Store):
                 self._roll_back()
 
     @contextmanager
-    def transaction(self) -> Iterator[Connection]:
+    def transaction(self, only: Written | None = None) -> Iterator[Connection]:
         with self._lock:
             if self._connection.in_transaction:
                 raise StoreError("a transaction is open already")
             try:
                 self._connection.execute("begin")
-                self._connection.execute("select pg_advisory_xact_lock(?)", (WRITER_LOCK,))
+                self._connection.execute(LOCK[only])
                 yield self._connection
                 self._connection.execute("commit")
             except BaseException:  # also on Ctrl-C: all or nothing is written

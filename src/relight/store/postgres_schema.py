@@ -19,7 +19,7 @@ from relight.store.keep.migrate import (
     write_meta,
 )
 from relight.store.months import divide_tables
-from relight.store.postgres import WRITER_LOCK, PostgresConnection, connect, read_schema
+from relight.store.postgres import LOCK_ALL, PostgresConnection, connect, read_schema
 from relight.store.postgres_policies import make_reader, protect
 from relight.store.postgres_search import FULL_TEXT, FUNCTIONS
 from relight.store.sql import Connection
@@ -92,7 +92,7 @@ def step(connection: PostgresConnection) -> Iterator[None]:
     """A change of the schema, which is made whole or not at all while nobody else writes."""
     connection.execute("begin")
     try:
-        connection.execute("select pg_advisory_xact_lock(?)", (WRITER_LOCK,))
+        connection.execute(LOCK_ALL)
         yield
     except BaseException:  # also on Ctrl-C
         connection.execute("rollback")

@@ -1,16 +1,18 @@
 """Full-text search on PostgreSQL, with the hits that SQLite's index gives.
 
 PostgreSQL's own parser sees web addresses, numbers and hyphens where SQLite sees words. So texts
-are cut into words by SQLite's tokenizer here too, in memory. The words of an entry are lexemes of
-an index, each with the letter of its column. Positions in such an index end at 16,383, so an entry
-also keeps its words in their order, where phrases are looked for.
+are cut into words as SQLite's tokenizer does it, and by itself where they are not ASCII. The words
+of an entry are lexemes of an index, each with the letter of its column. Positions in such an index
+end at 16,383, so an entry also keeps its words in their order, where phrases are looked for.
 """
 
+import re
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from relight.store.months import DividedConnection
 from relight.store.sql import Connection
 
 if TYPE_CHECKING:
@@ -43,10 +45,8 @@ FULL_TEXT = {
         create index search_words_by_token on search_words using gin (tokens)
     """,
 }
-WRITE = (
-    "insert into search_words (entry, tokens, words, path, tool)"
-    " values (?, array_to_tsvector(cast(? as text[])), ?, ?, ?)"
-)
+# ASCII letters and digits are words, other ASCII characters end them; the rest is SQLite's to say
+RUN = re.compile(r"[0-9A-Za-z\x80-\U0010ffff]+")
 
 
 def split_columns(
@@ -57,24 +57,37 @@ def split_columns(
     >>> split_columns([("Don't panic", "src/Äpfel.py", None)])
     [[['don', 't', 'panic'], ['src', 'apfel', 'py'], []]]
     """
-    found: list[list[list[tuple[int, str]]]] = [[[] for _ in COLUMNS] for _ in texts]
+    runs = [[RUN.findall(column or "") for column in text] for text in texts]
+    foreign = {run for text in runs for column in text for run in column if not run.isascii()}
+    known = _split_runs(sorted(foreign)) if foreign else {}
+    return [[_find_words(column, known) for column in text] for text in runs]
+
+
+def _find_words(runs: Sequence[str], known: Mapping[str, Sequence[str]]) -> list[str]:
+    found: list[str] = []
+    for run in runs:
+        if run in known:
+            found += known[run]
+        else:
+            found.append(run[:LONGEST_WORD].lower())
+    return found
+
+
+def _split_runs(runs: Sequence[str]) -> dict[str, list[str]]:
+    """Return the words of texts in which no ASCII character ends a word, by SQLite's tokenizer."""
+    found: list[list[tuple[int, str]]] = [[] for _ in runs]
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as memory:
         memory.execute(
-            f"create virtual table texts using fts5 ({', '.join(COLUMNS)}, content = '',"
-            f" tokenize = '{TOKENIZER}')"
+            f"create virtual table texts using fts5 (run, content = '', tokenize = '{TOKENIZER}')"
         )
         memory.execute("create virtual table places using fts5vocab (texts, 'instance')")
         memory.execute("begin")
-        memory.executemany(
-            "insert into texts (rowid, words, path, tool) values (?, ?, ?, ?)",
-            [(number, *text) for number, text in enumerate(texts)],
-        )
+        memory.executemany("insert into texts (rowid, run) values (?, ?)", enumerate(runs))
         memory.execute("commit")
-        for term, text, column, place in memory.execute(
-            "select term, doc, col, offset from places"
-        ):
-            found[text][COLUMNS.index(column)].append((place, term[:LONGEST_WORD]))
-    return [[[word for _, word in sorted(some)] for some in columns] for columns in found]
+        for term, text, place in memory.execute("select term, doc, offset from places"):
+            found[text].append((place, term[:LONGEST_WORD]))
+    words = ([word for _, word in sorted(some)] for some in found)
+    return dict(zip(runs, words, strict=True))
 
 
 def write_entries(
@@ -82,33 +95,37 @@ def write_entries(
     entries: Iterable[tuple[int, str | None, str | None, str | None]],
 ) -> None:
     """Index entries: their numbers, words, paths and tool."""
+    divided: DividedConnection = database  # type: ignore[assignment]
     rows = list(entries)
     columns = split_columns([row[1:] for row in rows])
-    database.executemany(
-        WRITE,
-        [
-            (number, _find_lexemes(some), *map(_join, some))
-            for (number, *_), some in zip(rows, columns, strict=True)
-        ],
+    lines = (
+        f"{number}\t{_write_tokens(some)}\t{_join(some[0])}\t{_join(some[1])}\t{_join(some[2])}\n"
+        for (number, *_), some in zip(rows, columns, strict=True)
     )
+    divided.copy("search_words", "entry, tokens, words, path, tool", lines)
 
 
-def _find_lexemes(columns: Sequence[Sequence[str]]) -> list[str]:
+def _write_tokens(columns: Sequence[Sequence[str]]) -> str:
+    """Return the lexemes as a `tsvector` is written; no character of a word has a meaning there."""
     lexemes = dict.fromkeys(
-        f"{name[0]}/{word}" for name, some in zip(COLUMNS, columns, strict=True) for word in some
+        f"'{name[0]}/{word}'" for name, some in zip(COLUMNS, columns, strict=True) for word in some
     )
+    text = " ".join(lexemes)
+    # no character has more than four bytes, and a lexeme has eight more
+    if len(text) * 4 + len(lexemes) * 8 < MOST_BYTES:
+        return text
     kept, size = [], 0
     for one in lexemes:
-        size += len(one.encode()) + 8
+        size += len(one.encode()) + 6
         if size > MOST_BYTES:
             break
         kept.append(one)
-    return kept
+    return " ".join(kept)
 
 
-def _join(words: Sequence[str]) -> str | None:
-    """Return words as a text in which a phrase has a space at each end."""
-    return f" {' '.join(words)} " if words else None
+def _join(words: Sequence[str]) -> str:
+    """Return words as a text in which a phrase has a space at each end, as `copy` reads it."""
+    return f" {' '.join(words)} " if words else r"\N"
 
 
 def write_match(terms: Sequence["SearchTerm"]) -> tuple[str, list[str]]:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from relight.store import Store
-from relight.store.sql import PART_SHIFT, Connection, insert, read
+from relight.store.sql import PART_SHIFT, Connection, insert_into, list_marks, read
 
 if TYPE_CHECKING:
     from relight.store.derive.search_text import TextRow
@@ -36,6 +37,8 @@ DELETE = (
 
 # the number of an entry, its words, paths and tool
 Entry: TypeAlias = tuple[int, str | None, str | None, str | None]
+# the id of a part of the tape, the session that owns it, and its texts
+PartTexts: TypeAlias = tuple[int, int, Sequence["TextRow"]]
 # gives the texts of a part of the tape again
 DeriveTexts = Callable[[int], Sequence["TextRow"]]
 
@@ -79,15 +82,17 @@ class MissingPart(Struct, frozen=True):
     raw_bytes: int
 
 
-def add_texts(
-    database: Connection, tape_part_id: int, owner_id: int, texts: Sequence["TextRow"]
-) -> None:
-    """Index the texts of a part of the tape."""
-    for session_id, some in _divide(texts) or [(owner_id, [])]:
-        row = SearchPartRow(tape_part_id, session_id, len(some), _sum(some))
-        insert(database, "search_part", [row])
-        (place,) = database.execute("select max(place) from search_part").fetchone()
-        _write_entries(database, _number(place, some))
+def add_texts(database: Connection, parts: Iterable[PartTexts]) -> None:
+    """Index the texts of parts of the tape."""
+    entries: list[Entry] = []
+    statement = insert_into("search_part", SearchPartRow, "returning place")
+    for tape_part_id, owner_id, texts in parts:
+        for session_id, some in _divide(texts) or [(owner_id, [])]:
+            row = SearchPartRow(tape_part_id, session_id, len(some), _sum(some))
+            (place,) = database.execute(statement, astuple(row)).fetchone()
+            entries += _number(place, some)
+    if entries:
+        _write_entries(database, entries)
 
 
 def _write_entries(database: Connection, entries: Iterable[Entry]) -> None:
@@ -99,10 +104,11 @@ def _write_entries(database: Connection, entries: Iterable[Entry]) -> None:
         write_entries(database, entries)
 
 
-def has_part(database: Connection, tape_part_id: int) -> bool:
-    """True if a part of the tape is in the index."""
-    statement = "select 1 from search_part where tape_part_id = ? limit 1"
-    return database.execute(statement, (tape_part_id,)).fetchone() is not None
+def find_indexed(database: Connection, parts: Collection[int]) -> set[int]:
+    """Return those of these parts of the tape that are in the index."""
+    marks = list_marks(parts)
+    statement = f"select tape_part_id from search_part where tape_part_id in ({marks})"
+    return {found for (found,) in database.execute(statement, list(parts))}
 
 
 def _divide(texts: Sequence["TextRow"]) -> list[tuple[int, list["TextRow"]]]:

@@ -170,6 +170,8 @@ def drop_target(store: Store) -> None:
 
 def read_own_id(store: Store) -> str:
     """Return this store's id, made on first use."""
+    if rows := store.query("select value from meta where key = ?", (OWN_ID,)):
+        return str(rows[0][0])
     with store.transaction() as database:
         database.execute(
             "insert into meta (key, value) values (?, ?) on conflict do nothing",

@@ -7,19 +7,22 @@ joined into one.
 
 import time
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from msgspec import Struct
 
-from relight.errors import RelightError
+from relight.errors import RelightError, StoreError
 from relight.model import row_id
 from relight.store import Store, search_index
-from relight.store.months import insert_part
+from relight.store.months import insert_parts
 from relight.store.search_index import DeriveTexts
-from relight.store.sql import Connection, divide, insert, read
+from relight.store.sql import Connection, divide, insert, list_marks, read
 from relight.store.write.tape import OriginRow, TapePart, TapePartRow, load_zstd, read_part
 
 MOST_RAW = 256 << 20  # of one part, before compression
 SAME_PLACE = "origin_id = ? and part = ? and generation = ?"
+# file, part, generation and position
+Place: TypeAlias = tuple[int, str, int, int]
 
 
 class BadPartError(RelightError):
@@ -31,6 +34,25 @@ class PushedPartRow(TapePartRow, frozen=True):
 
     machine_id: int
     is_figures: int
+
+    @property
+    def place(self) -> Place:
+        return self.origin_id, self.part, self.generation, self.position
+
+
+class KnownPart(Struct, frozen=True):
+    """A part of the tape that is there already."""
+
+    id: int
+    origin_id: int
+    part: str
+    generation: int
+    position: int
+    raw_bytes: int
+
+    @property
+    def place(self) -> Place:
+        return self.origin_id, self.part, self.generation, self.position
 
 
 class DueRow(Struct, frozen=True):
@@ -48,30 +70,81 @@ class DeriveBacklog(Struct, frozen=True):
     failed: int
 
 
-def write_part(
-    database: Connection, origin: OriginRow, part: PushedPartRow, derive: DeriveTexts
-) -> bool:
-    """Write a part and note it as due; False if it is there already."""
-    insert(database, "origin", [origin], on_conflict="on conflict do nothing")
-    place = (part.origin_id, part.part, part.generation)
-    part_id = insert_part(database, part)
-    if part_id is None:
-        ((known,),) = database.execute(
-            f"select raw_bytes from tape_part where {SAME_PLACE} and position = ?",
-            (*place, part.position),
-        ).fetchall()
-        if known >= part.raw_bytes:
-            return False
-        covered = database.execute(
-            f"select id from tape_part where {SAME_PLACE} and position >= ? and position < ?",
-            (*place, part.position, part.position + part.raw_bytes),
-        ).fetchall()
-        remove_parts(database, [found for (found,) in covered], derive)
-        part_id = insert_part(database, part)
-    assert part_id is not None
-    due = DueRow(part_id, int(time.time() * 1000))
-    insert(database, "derive_due", [due], on_conflict="on conflict do nothing")
-    return True
+def write_parts(
+    database: Connection,
+    parts: Sequence[tuple[OriginRow, PushedPartRow]],
+    derive: DeriveTexts | None,
+) -> int:
+    """Write the parts that are not there yet and note them as due; return how many.
+
+    `derive` gives the texts of parts that are replaced, which are removed from the index. None if
+    the transaction is for the tape only: then a part that replaces another one is an error.
+    """
+    origins = {origin.id: origin for origin, _ in parts}
+    insert(database, "origin", list(origins.values()), on_conflict="on conflict do nothing")
+    known = {
+        found.place: found.raw_bytes for found in find_parts_at(database, [p for _, p in parts])
+    }
+    new: dict[Place, PushedPartRow] = {}
+    for _, part in parts:
+        place = part.place
+        if place in known:
+            if known[place] >= part.raw_bytes:
+                continue
+            if derive is None:
+                raise StoreError("a part was replaced while it was pushed", "push again")
+            _remove_covered(database, part, derive)
+            new = {one: row for one, row in new.items() if not _covers(part, one)}
+            known = {one: size for one, size in known.items() if not _covers(part, one)}
+        known[place] = part.raw_bytes
+        new[place] = part
+    insert_parts(database, list(new.values()))
+    now = int(time.time() * 1000)
+    due = [
+        DueRow(found.id, now)
+        for found in find_parts_at(database, list(new.values()))
+        if found.place in new
+    ]
+    insert(database, "derive_due", due, on_conflict="on conflict do nothing")
+    return len(new)
+
+
+def _covers(part: PushedPartRow, place: Place) -> bool:
+    """True if a part has the records of the one at this place."""
+    *file, position = place
+    end = part.position + part.raw_bytes
+    return tuple(file) == part.place[:3] and part.position <= position < end
+
+
+def _remove_covered(database: Connection, part: PushedPartRow, derive: DeriveTexts) -> None:
+    covered = database.execute(
+        f"select id from tape_part where {SAME_PLACE} and position >= ? and position < ?",
+        (*part.place, part.position + part.raw_bytes),
+    ).fetchall()
+    remove_parts(database, [found for (found,) in covered], derive)
+
+
+def find_parts_at(database: Connection, parts: Sequence[PushedPartRow]) -> list[KnownPart]:
+    """Return the parts of the tape at these places, and others of the same files."""
+    found: list[KnownPart] = []
+    for some, marks in divide({part.origin_id for part in parts}):
+        places = {part.position for part in parts if part.origin_id in set(some)}
+        found += read(
+            database,
+            KnownPart,
+            "select id, origin_id, part, generation, position, raw_bytes from tape_part"
+            f" where origin_id in ({marks}) and position in ({list_marks(places)})",
+            [*some, *places],
+        )
+    return found
+
+
+def has_shorter(store: Store, parts: Sequence[PushedPartRow]) -> bool:
+    """True if one of these parts would replace another one."""
+    sizes = {part.place: part.raw_bytes for part in parts}
+    with store.reading() as database:
+        known = find_parts_at(database, parts)
+    return any(found.raw_bytes < sizes.get(found.place, 0) for found in known)
 
 
 def has_copy(database: Connection, part: PushedPartRow, origins: Sequence[int]) -> bool:

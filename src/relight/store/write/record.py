@@ -85,11 +85,13 @@ class Recorder:
             wanted = [one for one, is_out in zip(current, left_out, strict=True) if not is_out]
             is_appended = len(wanted) == 1 and append(database, wanted[0], self.pricing)
             new = set() if is_appended else self.write(database, wanted)
+            on_tape: list[tuple[int, Sealed]] = []
             for piece, is_gone, is_out in zip(current, forgotten, left_out, strict=True):
                 kept = strip_piece(piece) if is_out else piece
                 part_id = write_place(database, kept, is_forgotten=is_gone)
                 if part_id is not None:
-                    write_texts(database, part_id, piece)
+                    on_tape.append((part_id, piece))
+            write_texts(database, on_tape)
         return current, new
 
     def write(self, database: Connection, pieces: Sequence[Sealed]) -> set[int]:
@@ -113,8 +115,7 @@ class Recorder:
         learn(database, models, self.store.config.models.aliases)
         shared = rows.find_shared_turns(database, turns)
         rows.write_turns(database, turns)
-        for piece in pieces:
-            rows.write_piece(database, piece)
+        rows.write_pieces(database, pieces)
         rows.write_shared(database, shared)
         touched |= {session for sessions in shared.values() for session in sessions}
         touched |= _write_side_records(database, pieces)
@@ -163,10 +164,10 @@ def has_original(database: Connection, piece: Sealed) -> bool:
     return bool(rows.find_known(database, list_originals(piece)))
 
 
-def write_texts(database: Connection, tape_part_id: int, piece: Sealed) -> None:
-    """Index the texts of a piece that is on the tape, so that they can be searched."""
-    assert piece.owner_id is not None
-    search_index.add_texts(database, tape_part_id, piece.owner_id, piece.texts)
+def write_texts(database: Connection, pieces: Iterable[tuple[int, Sealed]]) -> None:
+    """Index the texts of pieces on the tape, each given with its part, for the search."""
+    owned = [(part, one.owner_id, one.texts) for part, one in pieces if one.owner_id is not None]
+    search_index.add_texts(database, owned)
 
 
 # Most agents leave no side records, totals or skills: the modules for them are loaded when needed.
@@ -262,7 +263,7 @@ def append(database: Connection, piece: Sealed, pricing: Pricing) -> bool:
         _add_call(sums, call, groups[call.turn_id], earlier.get(call.id))
     rollup.shift_calls(database, list(earlier), -1)
     rows.write_turns(database, turns)
-    rows.write_piece(database, piece)
+    rows.write_pieces(database, [piece])
     failed = [turn.id for turn in turns if turn.failure is not None]
     rollup.shift_calls(database, [*(call.id for call in piece.calls), *failed], 1)
     facts = {

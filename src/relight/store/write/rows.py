@@ -1,6 +1,6 @@
 """Rows of the index, written so that any order and any repetition give the same rows."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
 from typing import Any
@@ -232,16 +232,21 @@ def write_turns(database: Connection, turns: Sequence[TurnRow]) -> None:
     merge_rows(database, "turn", turns, rule=MERGE_TURN)
 
 
-def write_piece(database: Connection, piece: Sealed) -> None:
-    """Write everything of a piece that is neither a session nor a turn."""
-    merge_rows(database, "tool_call", piece.calls, rule=MERGE_CALL)
-    insert(database, "file_edit", piece.edits, on_conflict="on conflict do nothing")
-    insert(database, "git_commit", piece.commits, on_conflict="on conflict do nothing")
-    insert(database, "control_total", list(_total_rows(piece)), on_conflict=MERGE_TOTAL)
-    insert(database, "skill_entry", piece.skills, on_conflict=MERGE_SKILL_ENTRY)
-    insert(database, "compaction", piece.compactions, on_conflict="on conflict do nothing")
+def write_pieces(database: Connection, pieces: Sequence[Sealed]) -> None:
+    """Write everything of pieces that is neither a session nor a turn."""
+
+    def gather(read: Callable[[Sealed], Iterable[Any]]) -> list[Any]:
+        return [row for piece in pieces for row in read(piece)]
+
+    ignored = "on conflict do nothing"
+    merge_rows(database, "tool_call", gather(attrgetter("calls")), rule=MERGE_CALL)
+    insert(database, "file_edit", gather(attrgetter("edits")), on_conflict=ignored)
+    insert(database, "git_commit", gather(attrgetter("commits")), on_conflict=ignored)
+    insert(database, "control_total", gather(_total_rows), on_conflict=MERGE_TOTAL)
+    insert(database, "skill_entry", gather(attrgetter("skills")), on_conflict=MERGE_SKILL_ENTRY)
+    insert(database, "compaction", gather(attrgetter("compactions")), on_conflict=ignored)
     replaces = replacing(SessionWordsRow, "session_id", "origin_id", "part", "position")
-    insert(database, "session_words", list(_word_rows(piece)), on_conflict=replaces)
+    insert(database, "session_words", gather(_word_rows), on_conflict=replaces)
 
 
 def write_sessions(database: Connection, piece: Sealed) -> set[int]:
