@@ -1,6 +1,7 @@
 """A large store for the dashboard's benchmark, written straight into the tables."""
 
 import random
+import shutil
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ DAY_MS = 86_400_000
 FRESH_SECONDS = 3 * 86_400  # its newest sessions must still be new
 LARGE_TURNS = 10_000
 ROLLED_UP = 500
+PART_SESSIONS = 50_000
 JOBS, RUNS, TEMPLATES, PROVISIONS = 30, 4000, 150, 1000
 MODELS = (
     ("claude-opus-4-6", "anthropic"),
@@ -65,64 +67,99 @@ CATEGORIES = ("bugfix", "feature", "research", "refactor", "operations")
 
 
 def find_store(sessions: int) -> Path:
-    """A home with this many sessions of twenty turns each, made once and kept for some days."""
+    """A home with this many sessions of twenty turns each, made once and kept for some days.
+
+    It is made in parts: what an interrupted run has finished is used by the next.
+    """
     home = CACHE / f"web-{sessions}"
     done = home / "done"
     if done.exists() and time.time() - done.stat().st_mtime < FRESH_SECONDS:
         return home
-    home.mkdir(parents=True, exist_ok=True)
-    for old in home.glob("relight.db*"):
-        old.unlink()
-    (home / "config.toml").write_text('timezone = "UTC"\n')
-    with open_store(home) as store:
-        store.run("pragma synchronous = off")
-        fill(store, sessions)
-        store.run("pragma wal_checkpoint(truncate)")
+    parts = home / "parts"
+    if done.exists() or not parts.exists():
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir(parents=True)
+        (home / "config.toml").write_text('timezone = "UTC"\n')
+        parts.write_text(f"0 {int(time.time() * 1000)}")
+    while True:
+        made, now = map(int, parts.read_text().split())
+        if made >= sessions:
+            break
+        places = range(made, min(made + PART_SESSIONS, sessions))
+        with open_store(home) as store:
+            store.run("pragma synchronous = off")
+            store.run("pragma cache_size = -1000000")
+            fill(store, places, sessions, now)
+            store.run("pragma wal_checkpoint(truncate)")
+        parts.write_text(f"{places.stop} {now}")
     done.touch()
     return home
 
 
-def fill(store: Store, sessions: int) -> None:
-    dice = random.Random(11)
-    now = int(time.time() * 1000)
-    made = list(make_sessions(dice, sessions, now))
+def fill(store: Store, places: range, sessions: int, now: int) -> None:
+    """Write some of the sessions; the last ones have the jobs, the templates and real records."""
+    dice = random.Random(11 + places.start)
+    made = list(make_sessions(dice, places, sessions, now))
+    # each in its own transaction: SQLite searches a long log for every page
+    for write in (_write_sessions, _write_turns, _write_calls, _write_roll_ups, _write_uses):
+        with store.transaction() as database:
+            write(database, dice, made)
+    if places.stop < sessions:
+        return
     with store.transaction() as database:
-        database.executemany(
-            "insert into session (id, source, key, root_id, project, title, model, started_at,"
-            " ended_at, outcome, outcome_evidence, task_type, category, score, answer)"
-            " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            made,
-        )
-        database.executemany(
-            "insert into turn (id, session_id, at, day, model, provider, role, calls, input_tokens,"
-            " cache_read_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens,"
-            " reasoning_tokens, usage_status, cost_nanos, cost_status, cost_source, duration_ms,"
-            " first_token_ms, failure, failure_text)"
-            " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            make_turns(dice, made),
-        )
-        database.executemany(
-            "insert into tool_call (id, session_id, turn_id, at, day, finished_at, tool,"
-            " fingerprint, arguments_bytes, result_bytes, exit_code, duration_ms, label, kind,"
-            " reason, evidence) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            make_calls(dice, made),
-        )
-        for place in range(0, len(made), ROLLED_UP):
-            rollup.refresh(database, [row[0] for row in made[place : place + ROLLED_UP]])
-        database.executemany(
-            "insert into skill_invocations (session_id, root_id, skill_name, entry, invoked_at,"
-            " day, model, provider, duration_seconds, cost_nanos, cost_status, success, is_told)"
-            " values (?, ?, ?, 'tool', ?, ?, ?, ?, ?, ?, 'estimated', ?, 0)",
-            make_uses(dice, made),
-        )
         write_jobs(database, dice, made)
         write_templates(database, dice, made)
     # some of them with words: real records, read as any
     import_all(store, environment={"HOME": str(tree(10))})
 
 
-def make_sessions(dice: random.Random, number: int, now: int) -> Iterator[tuple[Any, ...]]:
-    for place in range(number):
+def _write_sessions(database: Connection, _: random.Random, made: list[tuple[Any, ...]]) -> None:
+    database.executemany(
+        "insert into session (id, source, key, root_id, project, title, model, started_at,"
+        " ended_at, outcome, outcome_evidence, task_type, category, score, answer)"
+        " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        made,
+    )
+
+
+def _write_turns(database: Connection, dice: random.Random, made: list[tuple[Any, ...]]) -> None:
+    database.executemany(
+        "insert into turn (id, session_id, at, day, model, provider, role, calls, input_tokens,"
+        " cache_read_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens,"
+        " reasoning_tokens, usage_status, cost_nanos, cost_status, cost_source, duration_ms,"
+        " first_token_ms, failure, failure_text)"
+        " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        make_turns(dice, made),
+    )
+
+
+def _write_calls(database: Connection, dice: random.Random, made: list[tuple[Any, ...]]) -> None:
+    database.executemany(
+        "insert into tool_call (id, session_id, turn_id, at, day, finished_at, tool,"
+        " fingerprint, arguments_bytes, result_bytes, exit_code, duration_ms, label, kind,"
+        " reason, evidence) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        make_calls(dice, made),
+    )
+
+
+def _write_roll_ups(database: Connection, _: random.Random, made: list[tuple[Any, ...]]) -> None:
+    for place in range(0, len(made), ROLLED_UP):
+        rollup.refresh(database, [row[0] for row in made[place : place + ROLLED_UP]])
+
+
+def _write_uses(database: Connection, dice: random.Random, made: list[tuple[Any, ...]]) -> None:
+    database.executemany(
+        "insert into skill_invocations (session_id, root_id, skill_name, entry, invoked_at,"
+        " day, model, provider, duration_seconds, cost_nanos, cost_status, success, is_told)"
+        " values (?, ?, ?, 'tool', ?, ?, ?, ?, ?, ?, 'estimated', ?, 0)",
+        make_uses(dice, made),
+    )
+
+
+def make_sessions(
+    dice: random.Random, places: range, number: int, now: int
+) -> Iterator[tuple[Any, ...]]:
+    for place in places:
         source = dice.choice(SOURCES)
         key = f"{dice.getrandbits(128):032x}"
         session_id = row_id("session", source, key)

@@ -10,6 +10,7 @@ import pytest
 import build
 import serving
 from relight.intake.rebuild import rebuild
+from relight.intake.recorder import record
 from relight.intake.retention import forget
 from relight.reports.limits import LimitWindow, read_limits_report
 from relight.reports.plans import describe_plan, read_plans
@@ -392,3 +393,69 @@ def test_a_plan_that_is_named_after_its_sessions_says_how_they_come_under_it(
     done = cli.run("limits")
     assert "rebuild" not in done.stderr
     assert "plan of claude-code: " in done.stdout
+
+
+@pytest.mark.parametrize("gap_minutes", [50, 200, 310, 380])
+@pytest.mark.parametrize("has_report", [False, True])
+def test_windows_do_not_depend_on_how_much_of_the_record_is_read(
+    tmp_path: Path, gap_minutes: int, has_report: bool
+) -> None:
+    days = 40
+    moments = [60.0 * gap_minutes * place for place in range(days * 24 * 60 // gap_minutes)]
+    records = answers(*moments)
+    if has_report:
+        records.append(refusal("You've hit your limit · resets 3pm (UTC)", 5 * DAY + 11.5 * HOUR))
+    build.write_claude(tmp_path, records)
+    now = days * DAY
+    with open_with(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        whole, part = (
+            read_limits_report(
+                store, now=at(now), history_since=since, environment={"HOME": str(tmp_path)}
+            ).windows
+            for since in (0, at(now - 3 * DAY))
+        )
+    last = {(one.kind, one.started_at): one for one in whole}
+    assert len(part) > 10
+    assert [last[one.kind, one.started_at] for one in part] == part
+
+
+def test_sums_by_hour_are_those_of_the_turns_however_these_arrived(tmp_path: Path) -> None:
+    moments = [NOON - 1, NOON, NOON + 1, NOON + HOUR, NOON + 3 * HOUR]
+    path = build.write_claude(tmp_path, answers(*moments[:3]))
+    with open_with(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        with path.open("a") as file:
+            file.writelines(json.dumps(one) + "\n" for one in answers(*moments[3:]))
+        build.import_home(store, tmp_path)
+        found = read_sums(store)
+        assert [(hour, turns) for hour, _, turns, *_ in found] == [(11, 2), (12, 2), (14, 1)]
+        rebuild(store)
+        assert read_sums(store) == found
+        session = find_session(store, "last")
+        forget(store, session)
+        assert read_sums(store) == []
+
+
+def test_a_live_session_is_summed_by_hour_as_its_rebuild_sums_it(tmp_path: Path) -> None:
+    moments = iter([NOON, NOON, NOON + 60, NOON + 120, NOON + 2 * HOUR, NOON + 2 * HOUR + 5])
+    now = [at(NOON)]
+    with open_with(tmp_path) as store:
+        with record(store, "live", model="m", clock=lambda: now[0] / 1000) as tracker:
+            for one in moments:
+                now[0] = at(one)
+                tracker.turn(input_tokens=10, output_tokens=5, cost_usd=0.5)
+        found = read_sums(store)
+        assert [turns for _, _, turns, *_ in found] == [2, 2, 1, 1]
+        assert [nanos for *_, nanos in found] == [10**9] * 2 + [5 * 10**8] * 2
+        rebuild(store)
+        assert read_sums(store) == found
+
+
+def read_sums(store: Store) -> list[tuple[Any, ...]]:
+    """The rows of `session_hour`, hours counted from the first day of the tests."""
+    first = build.START // 3_600_000
+    return store.query(
+        f"select hour - {first}, first_at, turns, unpriced_turns, tokens, nanos"
+        " from session_hour order by hour"
+    )

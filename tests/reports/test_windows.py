@@ -1,25 +1,27 @@
 """Windows of plans: blocks, weeks, what agents report, and where a rate leads."""
 
+import random
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
 
+from relight.model import WindowKind
 from relight.reports.windows import (
-    HOUR_MS,
     Fullness,
     PlanWindow,
     WindowSize,
     estimate_size,
     find_blocks,
     find_current,
+    find_edges,
+    find_week,
     find_weeks,
-    load_turns,
     make_windows,
     merge_reports,
     project,
 )
-from relight.store.queries.windows import WindowTurn
+from relight.store.queries.windows import HOUR_MS, WindowUse, find_hour
 
 MINUTE_MS = 60_000
 DAY_MS = 24 * HOUR_MS
@@ -29,8 +31,9 @@ def moment(text: str, zone: str = "UTC") -> int:
     return round(datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).timestamp() * 1000)
 
 
-def turn(at: int, *, usd: float | None = 1.0, tokens: int = 1000) -> WindowTurn:
-    return WindowTurn(at, 1, tokens, None if usd is None else round(usd * 1e9))
+def turn(at: int, *, usd: float | None = 1.0, tokens: int = 1000) -> WindowUse:
+    nanos = None if usd is None else round(usd * 1e9)
+    return WindowUse(at, tokens, nanos, unpriced_turns=int(usd is None))
 
 
 def starts(windows: list[PlanWindow]) -> list[str]:
@@ -48,7 +51,7 @@ def test_a_block_begins_at_the_full_hour_of_its_first_turn_and_lasts_five_hours(
     (block,) = blocks_of(moment("2026-11-15T09:47"), moment("2026-11-15T13:59"))
     assert starts([block]) == ["2026-11-15T09:00"]
     assert block.ends_at - block.started_at == 5 * HOUR_MS
-    assert (len(block.turns), block.tokens, block.value_usd) == (2, 2000, 2.0)
+    assert (block.turns, block.tokens, block.value_usd) == (2, 2000, 2.0)
 
 
 def test_the_first_turn_after_a_block_begins_the_next_one_at_its_own_hour() -> None:
@@ -60,7 +63,7 @@ def test_the_first_turn_after_a_block_begins_the_next_one_at_its_own_hour() -> N
         moment("2026-11-15T18:30"),
     )
     assert starts(found) == ["2026-11-15T09:00", "2026-11-15T14:00"]
-    assert [len(one.turns) for one in found] == [3, 2]
+    assert [one.turns for one in found] == [3, 2]
 
 
 def test_a_pause_of_more_than_five_hours_begins_a_block_even_at_a_later_hour() -> None:
@@ -74,7 +77,7 @@ def test_blocks_are_the_same_in_a_night_in_which_clocks_change(night: str) -> No
     found = blocks_of(*(begin + place * 40 * MINUTE_MS for place in range(12)))
     assert all(one.ends_at - one.started_at == 5 * HOUR_MS for one in found)
     assert [one.started_at % HOUR_MS for one in found] == [0, 0]
-    assert sum(len(one.turns) for one in found) == 12
+    assert sum(one.turns for one in found) == 12
 
 
 @pytest.mark.parametrize(("day", "hours"), [("2026-10-22", 169), ("2026-03-26", 167)])
@@ -89,7 +92,7 @@ def test_each_turn_of_a_week_in_which_clocks_change_counts_once() -> None:
     begin = moment("2026-10-19T00:00", "Europe/Berlin")
     turns = [turn(begin + place * HOUR_MS) for place in range(169 + 168)]
     first, second = find_weeks(turns, "Europe/Berlin")
-    assert (len(first.turns), len(second.turns)) == (169, 168)
+    assert (first.turns, second.turns) == (169, 168)
     assert first.ends_at == second.started_at
 
 
@@ -110,7 +113,7 @@ def test_turns_recorded_while_the_clock_was_ahead_open_no_current_window() -> No
     current = find_current(windows, now)
     assert current is not None
     assert starts([current]) == ["2026-11-15T11:00"]
-    assert [len(one.turns) for one in windows] == [1, 1]
+    assert [one.turns for one in windows] == [1, 1]
 
 
 def test_a_clock_set_back_inside_a_window_gives_no_negative_rate() -> None:
@@ -128,7 +131,7 @@ def test_a_reported_window_is_taken_as_it_is() -> None:
     report = Fullness(moment("2026-11-15T11:00"), ends_at, 42.0)
     reported, block = make_windows("5h", turns, [report], timezone="UTC")
     assert (reported.started_at, reported.ends_at) == (ends_at - 5 * HOUR_MS, ends_at)
-    assert (len(reported.turns), reported.report) == (2, report)
+    assert (reported.turns, reported.report) == (2, report)
     assert starts([block]) == ["2026-11-15T14:00"]
     assert block.report is None
 
@@ -209,13 +212,69 @@ def test_without_a_price_nothing_is_projected() -> None:
     assert project(window, None, start + HOUR_MS) is None
 
 
-@pytest.mark.parametrize("gap_minutes", [50, 200, 310])
-def test_blocks_do_not_depend_on_how_much_of_the_record_is_read(gap_minutes: int) -> None:
-    first = moment("2026-09-01T03:17")
-    every = [turn(first + place * gap_minutes * MINUTE_MS) for place in range(1500)]
-    since = every[-40].at
-    loaded, fresh = load_turns(
-        lambda start: [one for one in every if one.at >= start], since, first
+def by_hour(turns: list[WindowUse]) -> dict[int, list[WindowUse]]:
+    """What the store has of turns: the sums of each hour."""
+    hours: dict[int, list[WindowUse]] = {}
+    for one in turns:
+        hours.setdefault(find_hour(one.at), []).append(one)
+    return {hour: [add(inside)] for hour, inside in hours.items()}
+
+
+def add(turns: list[WindowUse]) -> WindowUse:
+    known = [one.nanos for one in turns if one.nanos is not None]
+    return WindowUse(
+        turns[0].at,
+        sum(one.tokens for one in turns),
+        sum(known) if known else None,
+        turns=len(turns),
+        unpriced_turns=len(turns) - len(known),
     )
-    whole = [one for one in find_blocks(every) if one.ends_at > since]
-    assert [one for one in find_blocks(loaded[fresh:]) if one.ends_at > since] == whole
+
+
+def figures(windows: list[PlanWindow]) -> list[tuple[object, ...]]:
+    return [
+        (one.started_at, one.ends_at, one.turns, one.tokens, one.value_usd, one.unpriced_turns)
+        for one in windows
+    ]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kathmandu", "America/St_Johns"])
+@pytest.mark.parametrize("seed", range(8))
+def test_windows_made_of_hours_are_those_made_of_single_turns(seed: int, zone: str) -> None:
+    dice = random.Random(seed)
+    first = moment("2026-10-20T00:00", zone)
+    # some turns are on the very edge of an hour
+    moments = {first + dice.randrange(30 * DAY_MS) for _ in range(800)}
+    moments |= {first + dice.randrange(30 * 24) * HOUR_MS for _ in range(200)}
+    turns = [
+        turn(at, usd=dice.choice((None, 0.25, 1.5)), tokens=dice.randint(1, 900))
+        for at in sorted(moments)
+    ]
+    reports = [
+        Fullness(at := first + dice.randrange(30 * DAY_MS), at + dice.randrange(5 * HOUR_MS), 40.0)
+        for _ in range(12)
+    ]
+    hits = [first + dice.randrange(30 * DAY_MS) for _ in range(3)]
+    kinds: tuple[WindowKind, ...] = ("5h", "week")
+    for kind in kinds:
+        weeks = [end for one in turns for end in find_week(one.at, zone)]
+        edges = find_edges(merge_reports(kind, reports), [*hits, *weeks])
+        mixed = [
+            use
+            for hour, sums in by_hour(turns).items()
+            for use in (
+                [one for one in turns if find_hour(one.at) == hour] if hour in edges else sums
+            )
+        ]
+        assert len(mixed) < len(turns)
+        single, summed = (
+            make_windows(kind, uses, reports, hits=hits, timezone=zone) for uses in (turns, mixed)
+        )
+        assert figures(summed) == figures(single)
+        for one in single:
+            assert size(summed, one.started_at) == size(single, one.started_at)
+
+
+def size(windows: list[PlanWindow], before: int) -> float | None:
+    found = estimate_size(windows, before)
+    return None if found is None else round(found.usd, 6)

@@ -19,12 +19,15 @@ from relight.sources import Source, list_sources
 from relight.store import Store
 from relight.store.limits import read_limits
 from relight.store.queries.windows import (
+    HOUR_MS,
     LimitMessage,
-    WindowTurn,
+    WindowUse,
+    find_block_start,
     find_first_turn,
+    read_hours,
     read_limit_messages,
     read_session_paths,
-    read_window_turns,
+    read_single_turns,
 )
 from relight.times import format_moment, write_time
 
@@ -73,8 +76,8 @@ class AccountRecord(Struct, frozen=True):
     """The facts about one account: turns, reports and refusals, in their order."""
 
     account: str | None
-    turns: list[WindowTurn]
-    # the index of a turn that surely begins a block
+    uses: list[WindowUse]
+    # the moment of a turn that surely begins a block
     fresh: int
     reports: dict[WindowKind, list[Fullness]]
     hits: dict[WindowKind, list[int]]
@@ -96,12 +99,13 @@ def read_limits_report(
         for known in _read_accounts(store, source, now, history_since, environment=environment):
             for kind in pure.LENGTHS:
                 every = _make_windows(store, known, kind)
+                measured = [one for one in every if pure.find_measure(one) is not None]
                 is_open = pure.find_current(every, now)
                 if is_open is not None:
-                    current.append(_show(store, source, known, is_open, windows=every, now=now))
+                    current.append(_show(store, source, known, is_open, measured, now=now))
                 for window in every if history_since is not None else ():
                     if window is not is_open and window.ends_at > (history_since or 0):
-                        shown = _show(store, source, known, window, windows=every, now=None)
+                        shown = _show(store, source, known, window, measured, now=None)
                         earlier.append((window.started_at, shown))
     earlier.sort(key=lambda one: -one[0])
     windows = [*current, *(shown for _, shown in earlier)]
@@ -118,9 +122,9 @@ def find_limited(store: Store) -> list[Source]:
 
 
 def _make_windows(store: Store, known: AccountRecord, kind: WindowKind) -> list[PlanWindow]:
-    turns = known.turns[known.fresh :] if kind == "5h" else known.turns
+    uses = [one for one in known.uses if kind == "week" or one.at >= known.fresh]
     return pure.make_windows(
-        kind, turns, known.reports[kind], hits=known.hits[kind], timezone=store.timezone
+        kind, uses, known.reports[kind], hits=known.hits[kind], timezone=store.timezone
     )
 
 
@@ -135,20 +139,19 @@ def _read_accounts(
     """Return the record of each account of a source; one account if no file separates them."""
     since = min(now, now if history_since is None else history_since) - pure.LENGTHS["week"]
     name = source.name
-    turns, fresh = pure.load_turns(
-        lambda start: read_window_turns(store, name, start), since, find_first_turn(store, name)
-    )
-    start = min([since, *(turn.at for turn in turns[:1])])
+    homes = _find_homes(source, environment)
+    by_session = bool(homes)
+    hours, start, fresh = _read_hours(store, name, since, by_session=by_session)
     messages = read_limit_messages(store, name, start)
     reports = read_limits(store, name, start)
-    if not (turns or messages or reports):
+    if not (hours or messages or reports):
         return []
-    accounts = _find_accounts(store, source, start, environment)
+    accounts = _find_accounts(store, source, start, homes) if homes else {}
     found = []
     names: list[str | None] = [*sorted({*accounts.values()})]
     for account in names or [None]:
 
-        def is_own(session_id: int, account: str | None = account) -> bool:
+        def is_own(session_id: int | None, account: str | None = account) -> bool:
             return accounts.get(session_id) == account
 
         full: dict[WindowKind, list[Fullness]] = {kind: [] for kind in pure.LENGTHS}
@@ -159,11 +162,56 @@ def _read_accounts(
         for message in messages:
             if is_own(message.session_id):
                 _take_message(message, full, hits)
-        first = turns[fresh].at if fresh < len(turns) else 0
-        own = [turn for turn in turns if is_own(turn.session_id)]
-        place = next((at for at, turn in enumerate(own) if turn.at >= first), len(own))
-        found.append(AccountRecord(account, own, place, full, hits))
+        edges = _find_edges(store, full, hits, hours=hours)
+        single = read_single_turns(store, name, sorted(edges), by_session=by_session)
+        own = [
+            use
+            for hour, inside in hours.items()
+            for use in single.get(hour, inside)
+            if is_own(use.session_id)
+        ]
+        found.append(AccountRecord(account, own, fresh, full, hits))
     return found
+
+
+def _read_hours(
+    store: Store, source: str, since: int, *, by_session: bool
+) -> tuple[dict[int, list[WindowUse]], int, int]:
+    """Return the turns from a week before `since` by hour, from when, and the first of a block.
+
+    After a pause a block begins. Without one, blocks follow from the first of all. Turns in a
+    window that was reported are in no block: with such windows everything is read.
+    """
+    start = since - pure.LENGTHS["week"]
+    hours = read_hours(store, source, start, by_session=by_session)
+    uses = [use for inside in hours.values() for use in inside]
+    first = find_first_turn(store, source)
+    if not uses or first is None or start <= first:
+        return hours, start, 0
+    place = pure.find_fresh_start(uses, start)
+    if place is not None and (place == 0 or uses[place].at <= since):
+        return hours, start, uses[place].at
+    if by_session or read_limits(store, source, 0) or read_limit_messages(store, source, 0):
+        return read_hours(store, source, first, by_session=by_session), first, 0
+    return hours, start, find_block_start(store, source, start)
+
+
+def _find_edges(
+    store: Store,
+    full: Mapping[WindowKind, list[Fullness]],
+    hits: Mapping[WindowKind, list[int]],
+    *,
+    hours: Mapping[int, object],
+) -> set[int]:
+    """Return the hours with turns in which a window begins or ends, or its share was known."""
+    reported = [one for kind in full for one in pure.merge_reports(kind, full[kind])]
+    moments = [at for own in hits.values() for at in own]
+    if hours:
+        at, last = min(hours) * HOUR_MS, (max(hours) + 1) * HOUR_MS
+        while at <= last:
+            _, at = pure.find_week(at, store.timezone)
+            moments.append(at)
+    return pure.find_edges(reported, moments) & hours.keys()
 
 
 def _take_message(
@@ -187,17 +235,21 @@ def _take_message(
         full[kind].append(Fullness(message.at, ends_at, 100.0, is_message=True))
 
 
-def _find_accounts(
-    store: Store, source: Source, since: int, environment: Mapping[str, str]
-) -> dict[int, str]:
-    """Return the account of each session, if the source's variable names several homes.
+def _find_homes(source: Source, environment: Mapping[str, str]) -> list[str]:
+    """Return the homes of a source's accounts, if its variable names several.
 
     Nothing else on disk separates accounts: each login has its own home, which names it.
     """
     if "," not in environment.get(source.variable or "", "") or not source.has_many_homes:
-        return {}
-    homes = [str(home) for home in source.find_homes(environment)]
-    found = {}
+        return []
+    return [str(home) for home in source.find_homes(environment)]
+
+
+def _find_accounts(
+    store: Store, source: Source, since: int, homes: Sequence[str]
+) -> dict[int | None, str]:
+    """Return the account of each session: the home that its file is in."""
+    found: dict[int | None, str] = {}
     for session_id, path in read_session_paths(store, source.name, since):
         own = [home for home in homes if Path(path).is_relative_to(home)]
         if own:
@@ -210,12 +262,15 @@ def _show(
     source: Source,
     known: AccountRecord,
     window: PlanWindow,
+    measured: Sequence[PlanWindow],
     *,
-    windows: Sequence[PlanWindow],
     now: int | None,
 ) -> LimitWindow:
-    """Return a window for people and programs; without `now` one that is over."""
-    percent, basis, rests_on = _measure(store, source, window, windows=windows)
+    """Return a window for people and programs; without `now` one that is over.
+
+    `measured` are the windows of its kind of which the share was known at a moment.
+    """
+    percent, basis, rests_on = _measure(store, source, window, measured)
     ahead = None if now is None else pure.project(window, percent, now)
     if ahead and basis == "reported" and percent is not None and percent >= 100:
         # the agent refuses more until the window ends
@@ -226,7 +281,7 @@ def _show(
         kind=window.kind,
         started_at=write_time(window.started_at),
         ends_at=write_time(window.ends_at),
-        turns=len(window.turns),
+        turns=window.turns,
         tokens=window.tokens,
         value_usd=window.value_usd,
         unpriced_turns=window.unpriced_turns,
@@ -244,7 +299,7 @@ def _show(
 
 
 def _measure(
-    store: Store, source: Source, window: PlanWindow, *, windows: Sequence[PlanWindow]
+    store: Store, source: Source, window: PlanWindow, measured: Sequence[PlanWindow]
 ) -> tuple[float | None, Basis, str]:
     """Return how full a window is, on what kind of evidence, and that evidence in words."""
     zone = store.timezone
@@ -256,7 +311,7 @@ def _measure(
     settings = store.config.limits.get(source.name)
     if settings and (allowed := find_set_size(settings, window.kind)):
         return allowed.measure(window), "set", "a limit set in config.toml"
-    estimate = pure.estimate_size(windows, before=window.started_at)
+    estimate = pure.estimate_size(measured, before=window.started_at)
     if estimate is None:
         return None, "estimated", NO_LIMIT
     when = format_moment(estimate.window.started_at, zone)

@@ -6,16 +6,15 @@ than five hours after the turn before, begins the next. Weeks begin on Monday in
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.model import WindowKind
-from relight.store.queries.windows import WindowTurn
+from relight.store.queries.windows import HOUR_MS, WindowUse, find_hour
 
-HOUR_MS = 3_600_000
 LENGTHS: dict[WindowKind, int] = {"5h": 5 * HOUR_MS, "week": 168 * HOUR_MS}
 # reports on one window differ by this much in its end
 SAME_END_MS = 600_000
@@ -38,27 +37,31 @@ class Fullness(Struct, frozen=True):
 
 
 class PlanWindow(Struct, frozen=True, kw_only=True):
-    """A window with the turns in it; `report` is the last report on it."""
+    """A window with the turns in it, by hours; `report` is the last report on it."""
 
     kind: WindowKind
     started_at: int
     ends_at: int
-    turns: tuple[WindowTurn, ...] = ()
+    uses: tuple[WindowUse, ...] = ()
     report: Fullness | None = None
     hit_at: int | None = None
 
     @property
+    def turns(self) -> int:
+        return sum(use.turns for use in self.uses)
+
+    @property
     def tokens(self) -> int:
-        return sum(turn.tokens for turn in self.turns)
+        return sum(use.tokens for use in self.uses)
 
     @property
     def unpriced_turns(self) -> int:
-        return sum(turn.nanos is None for turn in self.turns)
+        return sum(use.unpriced_turns for use in self.uses)
 
     @property
     def value_usd(self) -> float | None:
         """The worth at list price; None if no turn has a price."""
-        return value_turns(self.turns)
+        return value_uses(self.uses)
 
 
 class WindowSize(Struct, frozen=True):
@@ -75,18 +78,18 @@ class WindowSize(Struct, frozen=True):
         return None if self.tokens is None else 100 * window.tokens / self.tokens
 
 
-def value_turns(turns: Iterable[WindowTurn]) -> float | None:
+def value_uses(uses: Iterable[WindowUse]) -> float | None:
     """Return the worth of turns at list price in dollars; None if none has a price."""
-    known = [turn.nanos for turn in turns if turn.nanos is not None]
+    known = [use.nanos for use in uses if use.nanos is not None]
     return sum(known) / 1e9 if known else None
 
 
-def find_blocks(turns: Sequence[WindowTurn]) -> Iterator[PlanWindow]:
+def find_blocks(turns: Sequence[WindowUse]) -> Iterator[PlanWindow]:
     """Yield the blocks of five hours that turns in their order are in."""
     length = LENGTHS["5h"]
-    started_at, inside = 0, list[WindowTurn]()
+    started_at, inside = 0, list[WindowUse]()
     for turn in turns:
-        is_late = inside and max(turn.at - started_at, turn.at - inside[-1].at) > length
+        is_late = inside and turn.at - started_at > length
         if is_late:
             yield _make_block(started_at, inside)
             inside = []
@@ -97,27 +100,28 @@ def find_blocks(turns: Sequence[WindowTurn]) -> Iterator[PlanWindow]:
         yield _make_block(started_at, inside)
 
 
-def _make_block(started_at: int, turns: Sequence[WindowTurn]) -> PlanWindow:
+def _make_block(started_at: int, turns: Sequence[WindowUse]) -> PlanWindow:
     ends_at = started_at + LENGTHS["5h"]
-    return PlanWindow(kind="5h", started_at=started_at, ends_at=ends_at, turns=tuple(turns))
+    return PlanWindow(kind="5h", started_at=started_at, ends_at=ends_at, uses=tuple(turns))
 
 
-def find_fresh_start(turns: Sequence[WindowTurn], after: int) -> int | None:
+def find_fresh_start(turns: Sequence[WindowUse], after: int) -> int | None:
     """Return the index of the first turn after a pause of more than a block since `after`.
 
-    Blocks depend on all turns before them, but not on those before such a pause.
+    Blocks depend on all turns before them, but not on those before such a pause. Of an hour only
+    the first turn is known: its end counts.
     """
     before = after
     for place, turn in enumerate(turns):
         if turn.at - before > LENGTHS["5h"]:
             return place
-        before = turn.at
+        before = (find_hour(turn.at) + 1) * HOUR_MS
     return None
 
 
-def find_weeks(turns: Sequence[WindowTurn], timezone: str) -> Iterator[PlanWindow]:
+def find_weeks(turns: Sequence[WindowUse], timezone: str) -> Iterator[PlanWindow]:
     """Yield the calendar weeks that turns in their order are in."""
-    inside: list[WindowTurn] = []
+    inside: list[WindowUse] = []
     started_at = ends_at = 0
     for turn in turns:
         if turn.at >= ends_at:
@@ -130,8 +134,8 @@ def find_weeks(turns: Sequence[WindowTurn], timezone: str) -> Iterator[PlanWindo
         yield _make_week(started_at, ends_at, inside)
 
 
-def _make_week(started_at: int, ends_at: int, turns: Sequence[WindowTurn]) -> PlanWindow:
-    return PlanWindow(kind="week", started_at=started_at, ends_at=ends_at, turns=tuple(turns))
+def _make_week(started_at: int, ends_at: int, turns: Sequence[WindowUse]) -> PlanWindow:
+    return PlanWindow(kind="week", started_at=started_at, ends_at=ends_at, uses=tuple(turns))
 
 
 def find_week(at: int, timezone: str) -> tuple[int, int]:
@@ -157,7 +161,7 @@ def find_week(at: int, timezone: str) -> tuple[int, int]:
 
 def make_windows(
     kind: WindowKind,
-    turns: Sequence[WindowTurn],
+    turns: Sequence[WindowUse],
     reports: Sequence[Fullness],
     *,
     hits: Sequence[int] = (),
@@ -169,17 +173,15 @@ def make_windows(
     """
     reported = merge_reports(kind, reports)
     starts = [window.started_at for window in reported]
-    inside: list[list[WindowTurn]] = [[] for _ in reported]
-    others: list[WindowTurn] = []
+    inside: list[list[WindowUse]] = [[] for _ in reported]
+    others: list[WindowUse] = []
     for turn in turns:
         place = bisect_right(starts, turn.at) - 1
         if place >= 0 and turn.at < reported[place].ends_at:
             inside[place].append(turn)
         else:
             others.append(turn)
-    known = [
-        replace(window, turns=tuple(own)) for window, own in zip(reported, inside, strict=True)
-    ]
+    known = [replace(window, uses=tuple(own)) for window, own in zip(reported, inside, strict=True)]
     found = find_blocks(others) if kind == "5h" else find_weeks(others, timezone)
     windows = sorted([*known, *found], key=lambda window: window.started_at)
     return [_note_hit(window, hits) for window in windows]
@@ -234,18 +236,18 @@ def estimate_size(windows: Sequence[PlanWindow], before: int | None = None) -> S
     for window in reversed(windows):
         if before is not None and window.started_at >= before:
             continue
-        measured = _find_measure(window)
+        measured = find_measure(window)
         if measured is None:
             continue
         at, percent = measured
-        value = value_turns(turn for turn in window.turns if turn.at <= at)
+        value = value_uses(use for use in window.uses if use.at <= at)
         if value:
             return SizeEstimate(100 * value / percent, window)
     return None
 
 
-def _find_measure(window: PlanWindow) -> tuple[int, float] | None:
-    """The moment of a window at which its share was known, and the share in percent."""
+def find_measure(window: PlanWindow) -> tuple[int, float] | None:
+    """Return the moment of a window at which its share was known, and the share in percent."""
     if window.hit_at is not None:
         return window.hit_at, 100.0
     report = window.report
@@ -272,7 +274,7 @@ def project(window: PlanWindow, used_percent: float | None, now: int) -> Project
     value = window.value_usd
     if value is None:
         return None
-    began = window.turns[0].at if window.kind == "5h" else window.started_at
+    began = window.uses[0].at if window.kind == "5h" else window.started_at
     elapsed = max(now - began, LEAST_MS)
     left = max(window.ends_at - now, 0)
     growth = left / elapsed
@@ -286,23 +288,15 @@ def project(window: PlanWindow, used_percent: float | None, now: int) -> Project
     return Projection(rate, value * (1 + growth), percent, full_at)
 
 
-def load_turns(
-    load: Callable[[int], list[WindowTurn]], since: int, first: int | None
-) -> tuple[list[WindowTurn], int]:
-    """Return the turns from a week before `since`, and the index at which a block surely begins.
+def find_edges(windows: Iterable[PlanWindow], spans: Iterable[int]) -> set[int]:
+    """Return the hours whose turns have to be known one by one.
 
-    `load` returns the turns from a moment on, `first` is the moment of the first one. Without a
-    pause in that week, more is read.
+    A window, or the moment at which its share was known, begins or ends in them; `spans` are
+    further such moments.
     """
-    step = LENGTHS["week"]
-    while True:
-        start = since - step
-        turns = load(start)
-        if first is None or start <= first:
-            return turns, 0
-        place = find_fresh_start(turns, start)
-        if not turns or (place is not None and turns[place].at <= since):
-            return turns, place or 0
-        if place == 0:  # nothing was done between the pause and `since`
-            return turns, 0
-        step *= 4
+    moments = set(spans)
+    for window in windows:
+        moments |= {window.started_at, window.ends_at}
+        if (measured := find_measure(window)) is not None:
+            moments.add(measured[0])
+    return {find_hour(at) for at in moments}

@@ -30,6 +30,7 @@ RULES = {
             "turn",
             "shared_turn",
             "tool_call",
+            "session_hour",
             "control_total",
             "call_latency",
             "call_timing",

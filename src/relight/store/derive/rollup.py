@@ -1,6 +1,7 @@
 """The roll-ups that reports add up, written in the same transaction as the rows they sum.
 
-`session_day` has usage by day and model, `call_day` has calls by tool and kind of failure.
+`session_day` has usage by day and model, `call_day` has calls by tool and kind of failure,
+`session_hour` has turns by hour.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -151,6 +152,24 @@ SHIFT_CALLS = f"""
     where session_id = :session_id and root_id = :root_id and day = :day and source = :source
         and {" and ".join(same(name, f":{name}") for name in NULLABLE)}
 """
+# an hour ends with its last moment, as blocks of five hours do
+ADD_HOURS = f"""
+    insert into session_hour
+        (session_id, hour, source, first_at, turns, unpriced_turns, tokens, nanos)
+    select used.session_id, hour, session.source, min(used.at), count(*),
+        count(*) - count(used.cost_nanos), sum(used.tokens), sum(used.cost_nanos)
+    from (
+        select id, session_id, (at - 1) / 3600000 as hour, at, cost_nanos,
+            {add_up(WHOLE_TOKENS)} as tokens
+        from turn where at is not null
+    ) as used join session on session.id = used.session_id
+    where used.tokens > 0 and used.{{test}} group by used.session_id, hour, session.source
+    on conflict (session_id, hour) do update set turns = session_hour.turns + excluded.turns,
+        unpriced_turns = session_hour.unpriced_turns + excluded.unpriced_turns,
+        tokens = session_hour.tokens + excluded.tokens,
+        nanos = case when excluded.nanos is null then session_hour.nanos
+            else coalesce(session_hour.nanos, 0) + excluded.nanos end
+"""
 
 
 def days_of(database: Connection) -> Callable[[int | None], str | None]:
@@ -166,10 +185,24 @@ def refresh(database: Connection, touched: Iterable[int]) -> None:
     rows = [(session_id,) for session_id in sessions]
     database.executemany("delete from session_day where session_id = ?", rows)
     database.execute(REFRESH)
+    _refresh_hours(database)
     _refresh_calls(database)
     _refresh_silent(database)
     # a session that turned out to be a part of another
     database.execute("delete from listing where parts = 0")
+
+
+def _refresh_hours(database: Connection) -> None:
+    touched = "session_id in (select id from touched)"
+    database.execute(f"delete from session_hour where {touched}")
+    database.execute(ADD_HOURS.format(test=touched))
+
+
+def add_hours(database: Connection, ids: Sequence[int]) -> None:
+    """Add new turns, later than all others of their session, to the sums by hour."""
+    if ids:
+        named, among = _name_ids(ids)
+        database.execute(ADD_HOURS.format(test=among), named)
 
 
 def _refresh_calls(database: Connection) -> None:
@@ -197,9 +230,7 @@ def shift_calls(database: Connection, ids: Sequence[int], sign: int) -> None:
     """
     if not ids:
         return
-    # ids as values: a statement that is the same each time is prepared once
-    named = {f"id{number}": one for number, one in enumerate(ids)}
-    among = f"id in ({', '.join(f':{name}' for name in named)})"
+    named, among = _name_ids(ids)
     rows = read(database, CallDayRow, CALL_SUMS.format(test=among), named)
     for row in rows:
         values = asdict(row)
@@ -212,3 +243,9 @@ def shift_calls(database: Connection, ids: Sequence[int], sign: int) -> None:
             "delete from call_day where session_id = ? and tool_calls = 0 and failed_turns = 0",
             (rows[0].session_id,),
         )
+
+
+def _name_ids(ids: Sequence[int]) -> tuple[dict[str, int], str]:
+    """Return ids by name, and their test: a statement that is the same each time is cached."""
+    named = {f"id{number}": one for number, one in enumerate(ids)}
+    return named, f"id in ({', '.join(f':{name}' for name in named)})"

@@ -19,6 +19,7 @@ DERIVED = (
     "call_report",
     "shared_turn",
     "session_day",
+    "session_hour",
     "compaction",
     "cache_rebuild",
     "stumble_reading",

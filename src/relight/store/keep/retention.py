@@ -26,6 +26,7 @@ OWN = (
     "control_total",
     "shared_turn",
     "session_day",
+    "session_hour",
     "call_day",
     "skill_entry",
     "run_attempt",

@@ -1,22 +1,30 @@
 """The turns and limit messages from which the windows of plans are made."""
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from relight.model import WHOLE_TOKENS
 from relight.store import Store
 from relight.store.queries.costs import KNOWN_COST
-from relight.store.sql import add_up, read_usd
+from relight.store.sql import add_up, divide, read_usd
 
-ENDED = "session.source = ? and session.ended_at >= ? and turn.at >= ?"
+HOUR_MS = 3_600_000
 
 
-class WindowTurn(Struct, frozen=True):
-    """A turn with tokens: its moment, all its tokens and its worth at list price."""
+class WindowUse(Struct, frozen=True):
+    """Turns with tokens, one or those of an hour: the first moment, all tokens, their worth.
+
+    `nanos` is the worth at list price, None if no turn has a price.
+    """
 
     at: int
-    session_id: int
     tokens: int
     nanos: int | None
+    turns: int = 1
+    unpriced_turns: int = 0
+    # of which session, where accounts differ by session
+    session_id: int | None = None
 
 
 class LimitMessage(Struct, frozen=True):
@@ -27,36 +35,92 @@ class LimitMessage(Struct, frozen=True):
     text: str
 
 
-def read_window_turns(store: Store, source: str, since: int) -> list[WindowTurn]:
-    """Return a source's turns from a moment on, in their order.
-
-    A session that has ended before it is left out by its own row: turns have no index by time.
-    """
-    tokens = add_up(WHOLE_TOKENS, "turn.")
-    return store.read(
-        WindowTurn,
-        f"select turn.at as at, turn.session_id as session_id, {tokens} as tokens,"
-        " turn.cost_nanos as nanos from session join turn on turn.session_id = session.id"
-        f" where {ENDED} and {tokens} > 0 order by turn.at, turn.id",
-        (source, since, since),
+def read_hours(
+    store: Store, source: str, since: int, *, by_session: bool = False
+) -> dict[int, list[WindowUse]]:
+    """Return a source's turns from the hour of a moment on, by their hour."""
+    # sums of an hour come in the order of the index, which has all of them
+    own, key, order = ("", "cast(null as bigint)", "")
+    if by_session:
+        own, key, order = (", session_id", "session_id", ", min(first_at)")
+    rows = store.query(
+        "select hour, min(first_at), sum(tokens), sum(nanos), sum(turns), sum(unpriced_turns),"
+        f" {key} from session_hour where source = ? and hour >= ?"
+        f" group by hour{own} order by hour{order}",
+        (source, find_hour(since)),
     )
+    found: dict[int, list[WindowUse]] = {}
+    for hour, *figures in rows:
+        found.setdefault(hour, []).append(WindowUse(*figures))
+    return found
+
+
+def read_single_turns(
+    store: Store, source: str, hours: Sequence[int], *, by_session: bool = False
+) -> dict[int, list[WindowUse]]:
+    """Return the single turns of some hours, by hour, in their order."""
+    tokens = add_up(WHOLE_TOKENS, "turn.")
+    unpriced = "case when turn.cost_nanos is null then 1 else 0 end"
+    key = "turn.session_id" if by_session else "cast(null as bigint)"
+    found: dict[int, list[WindowUse]] = {}
+    for some, marks in divide(hours):
+        rows = store.query(
+            f"select used.hour, turn.at, {tokens}, turn.cost_nanos, 1, {unpriced}, {key}"
+            f" from (select session_id, hour from session_hour where source = ? and hour in"
+            f" ({marks})) as used join turn on turn.session_id = used.session_id"
+            f" and turn.at > used.hour * {HOUR_MS} and turn.at <= (used.hour + 1) * {HOUR_MS}"
+            f" where {tokens} > 0 order by turn.at, turn.id",
+            (source, *some),
+        )
+        for hour, *figures in rows:
+            found.setdefault(hour, []).append(WindowUse(*figures))
+    return found
+
+
+def find_hour(at: int) -> int:
+    """Return the number of the hour in which a moment is; the full hour is the end of one.
+
+    >>> find_hour(3_600_000), find_hour(3_600_001)
+    (0, 1)
+    """
+    return (at - 1) // HOUR_MS
 
 
 def find_first_turn(store: Store, source: str) -> int | None:
-    """Return the beginning of a source's first session."""
-    ((found,),) = store.query("select min(started_at) from session where source = ?", (source,))
-    return found  # type: ignore[no-any-return]
+    """Return the beginning of the hour of a source's first turn."""
+    ((found,),) = store.query("select min(hour) from session_hour where source = ?", (source,))
+    return None if found is None else found * HOUR_MS
+
+
+def find_block_start(store: Store, source: str, since: int) -> int:
+    """Return the first turn of the first block of five hours that begins after a moment.
+
+    Each block depends on the one before. One step of the index finds the next, so a year without
+    a pause takes milliseconds.
+    """
+    following = (
+        "select first_at from session_hour where source = :source and hour >= {}"
+        " order by hour, first_at limit 1"
+    )
+    after = f"block.first_at / {HOUR_MS} + 5"
+    rows = store.query(
+        f"with recursive block (first_at) as (select ({following.format(0)}) union all"
+        f" select ({following.format(after)}) from block where block.first_at <= :since)"
+        " select max(first_at) from block",
+        {"source": source, "since": since},
+    )
+    return int(rows[0][0] or 0)
 
 
 def read_limit_messages(store: Store, source: str, since: int) -> list[LimitMessage]:
     """Return the messages about a full window from a moment on, in their order."""
     return store.read(
         LimitMessage,
-        "select turn.at as at, turn.session_id as session_id, turn.failure_text as text"
-        " from session join turn on turn.session_id = session.id"
-        f" where {ENDED} and turn.failure = 'usage_limit' and turn.failure_text is not null"
-        " order by turn.at, turn.id",
-        (source, since, since),
+        "select at, session_id, failure_text as text from turn"
+        " where failure = 'usage_limit' and at >= ? and failure_text is not null"
+        " and (select source from session where session.id = turn.session_id) = ?"
+        " order by at, id",
+        (since, source),
     )
 
 

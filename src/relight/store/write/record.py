@@ -266,6 +266,7 @@ def append(database: Connection, piece: Sealed, pricing: Pricing) -> bool:
     rows.write_pieces(database, [piece])
     failed = [turn.id for turn in turns if turn.failure is not None]
     rollup.shift_calls(database, [*(call.id for call in piece.calls), *failed], 1)
+    rollup.add_hours(database, [turn.id for turn in turns])
     facts = {
         "id": session_id,
         "title": session.title,

@@ -9,7 +9,7 @@ from relight.times import write_time
 from relight.web.charts.sparks import draw_share
 from relight.web.page import Context, View
 
-SHOWN = 200
+SHOWN = 150
 NEARLY_FULL = 90
 
 
