@@ -23,16 +23,16 @@ from relight.reports.comparison.pairing import (
     Place,
     Reason,
     Work,
-    estimate_pair,
+    forecast_pair,
     list_shared,
 )
-from relight.reports.totals import ReportRow, report
 from relight.stats.canary import forecast
 from relight.stats.odds import MARGIN, Tally
 from relight.store import Store
 from relight.store.canaries import read_canaries
 from relight.store.queries.comparison import RunCell, read_job_cells, read_skill_cells
 from relight.store.queries.filters import Filter
+from relight.store.queries.totals import GroupSums, read_models, sum_groups
 from relight.text import dollars, plural
 
 # untried models: those used in these days, so many for an item, if they are clearly cheaper
@@ -126,7 +126,7 @@ def read_savings(
     dealt = frozenset((row.job, row.model) for row in read_canaries(store))
     question = _Question(margin, moment, store.config, dealt)
     first = (moment - timedelta(days=KNOWN_DAYS)).date().isoformat()
-    known = report(store, ("source", "model"), Filter(since=first)).rows
+    known = read_models(store, since=first)
     found = []
     for kind, cells in (
         ("job", read_job_cells(store, None, since=since)),
@@ -172,28 +172,24 @@ def _split(cells: Sequence[RunCell], kind: str) -> dict[str, list[RunCell]]:
 def _read_uses(store: Store, kind: str, first_day: str) -> dict[str, dict[str | None, _Use]]:
     """Return the tokens of each job or skill by model since a day."""
     found: dict[str, dict[str | None, _Use]] = {}
-    for row in report(store, (kind, "model"), Filter(since=first_day)).rows:
-        name = row.key(kind)
+    for row in sum_groups(store, (kind, "model"), Filter(since=first_day), has_outcomes=False):
+        name, model = row.keys[kind], row.keys["model"]
         if name is not None:
-            found.setdefault(name, {})[row.key("model")] = _make_use(row)
+            found.setdefault(str(name), {})[None if model is None else str(model)] = _make_use(row)
     return found
 
 
-def _make_use(row: ReportRow) -> _Use:
-    usage = Usage(**{name: getattr(row, column) for name, column in BUCKETS.items()})
-    worth = (row.cost_usd or 0.0) + (row.included_usd or 0.0)
-    return _Use(usage, row.turns or 1, 0.0 if row.unpriced_turns else worth)
+def _make_use(row: GroupSums) -> _Use:
+    sums = row.sums
+    usage = Usage(**{name: getattr(sums, column) for name, column in BUCKETS.items()})
+    worth = ((sums.cost_nanos or 0) + (sums.included_nanos or 0)) / 1e9
+    return _Use(usage, sums.turns or 1, 0.0 if sums.unpriced_turns else worth)
 
 
-def _list_models(rows: Sequence[ReportRow], own: Sequence[RunCell]) -> list[str]:
+def _list_models(known: Mapping[str, set[str]], own: Sequence[RunCell]) -> list[str]:
     """Return the models that the agents of these runs have used."""
     used = {cell.model for cell in own}
-    sources = {row.key("source") for row in rows if row.key("model") in used}
-    return [
-        model
-        for row in rows
-        if row.key("source") in sources and (model := row.key("model")) is not None
-    ]
+    return [model for models in known.values() if models & used for model in sorted(models)]
 
 
 def _make_item(
@@ -278,7 +274,7 @@ def _make_tried(
     ratio, month = _find_ratio(own, theirs), _sum_month(own)
     if ratio is None or ratio >= 1 or month is None:
         return None
-    pair = estimate_pair(own, theirs, margin=question.margin, now=question.now)
+    pair = forecast_pair(own, theirs, margin=question.margin, now=question.now)
     runs = 0 if pair.verdict == "good enough" else pair.more_runs
     mean = _find_mean(theirs)
     return SavingCandidate(

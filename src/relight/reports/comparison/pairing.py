@@ -113,6 +113,14 @@ def judge_pair(a: Work, b: Work, *, margin: float) -> Pairing:
     )
 
 
+def forecast_pair(a: Work, b: Work, *, margin: float, now: datetime) -> Pairing:
+    """Return the verdict on B against A, with the runs still needed: for a list of many pairs."""
+    pair = judge_pair(a, b, margin=margin)
+    if pair.reason != "few runs":
+        return pair
+    return _add_forecast(pair, a, b, margin=margin, now=now, has_wide=False)
+
+
 def estimate_pair(a: Work, b: Work, *, margin: float, now: datetime) -> Pairing:
     """Return the verdict on B against A, with interval, odds, runs still needed and saving."""
     pair = judge_pair(a, b, margin=margin)
@@ -225,7 +233,9 @@ def _show_odds(log: float) -> float:
     return min(math.exp(min(log, 700.0)), MOST_ODDS)
 
 
-def _add_forecast(pair: Pairing, a: Work, b: Work, *, margin: float, now: datetime) -> Pairing:
+def _add_forecast(
+    pair: Pairing, a: Work, b: Work, *, margin: float, now: datetime, has_wide: bool = True
+) -> Pairing:
     """Add how many more runs of B show "good enough", with A beside it in its present share."""
     shared = list_shared(pair.jobs)
     tallies = _tally(shared)
@@ -236,7 +246,7 @@ def _add_forecast(pair: Pairing, a: Work, b: Work, *, margin: float, now: dateti
     share = ours / (ours + theirs)
     more = odds.count_more_runs_of_jobs(tallies, margin=margin, share=share)
     wide = None
-    if margin < WIDE_MARGIN:
+    if has_wide and margin < WIDE_MARGIN:
         wide = odds.count_more_runs_of_jobs(tallies, margin=WIDE_MARGIN, share=share)
     began = [two.recent_at for _, two in cells if two.recent_at is not None]
     days = None

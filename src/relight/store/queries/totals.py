@@ -260,6 +260,18 @@ def count_in_groups(
     return SessionCounts(len(found), outcomes.count("success"), outcomes.count("failure"))
 
 
+def read_models(store: Store, *, since: str) -> dict[str, set[str]]:
+    """Return the models that each source has used since a day."""
+    found: dict[str, set[str]] = {}
+    for source, model in store.query(
+        "select distinct source, model from session_day where day >= ? and model is not null"
+        " order by source",
+        (since,),
+    ):
+        found.setdefault(source, set()).add(model)
+    return found
+
+
 def name_jobs(store: Store) -> dict[str, str]:
     """Return the name that people gave each job, by its full name."""
     return dict(store.query("select full_name, name from job"))
