@@ -20,7 +20,7 @@ DAY_MS = 86_400_000
 FRESH_SECONDS = 3 * 86_400  # its newest sessions must still be new
 LARGE_TURNS = 10_000
 ROLLED_UP = 500
-PART_SESSIONS = 50_000
+MADE_SESSIONS = 50_000
 JOBS, RUNS, TEMPLATES, PROVISIONS = 30, 4000, 150, 1000
 MODELS = (
     ("claude-opus-4-6", "anthropic"),
@@ -63,49 +63,94 @@ WORDS = (
     "report",
 )
 OUTCOMES = ("success", "success", "failure", "unknown")
+_session = "source project title model started_at ended_at outcome outcome_evidence task_type"
+_turn = "at day model provider calls input_tokens cache_read_tokens cache_write_tokens"
+_turn += " cache_write_1h_tokens output_tokens usage_status cost_nanos cost_status cost_source"
+_call = "at day finished_at tool fingerprint arguments_bytes result_bytes exit_code duration_ms"
+_group = "day source project model provider"
+_sums = "turns partial_turns unpriced_turns input_tokens cache_read_tokens cache_write_tokens"
+_sums += " cache_write_1h_tokens output_tokens cost_nanos included_nanos tool_calls tool_failures"
+_use = "skill_name entry invoked_at day model provider duration_seconds cost_nanos cost_status"
+_failed = "tool_calls tool_failures failed_turns last_at"
+_hour = "hour source first_at turns unpriced_turns tokens nanos"
+# the columns with ids that a copy changes, and those that it keeps; triggers write the rest
+COPIED = {
+    "session": (("id", "root_id"), (*_session.split(), "category", "score", "answer")),
+    "turn": (
+        ("id", "session_id"),
+        (*_turn.split(), "duration_ms", "failure", "failure_text"),
+    ),
+    "tool_call": (
+        ("id", "session_id", "turn_id"),
+        (*_call.split(), "label", "kind", "reason", "evidence"),
+    ),
+    "session_day": (("session_id", "root_id"), (*_group.split(), *_sums.split(), "wall_ms")),
+    "call_day": (
+        ("session_id", "root_id"),
+        (*_group.split(), "tool", "kind", *_failed.split()),
+    ),
+    "session_hour": (("session_id",), tuple(_hour.split())),
+    "skill_invocations": (("root_id",), (*_use.split(), "success", "is_told")),
+}
 CATEGORIES = ("bugfix", "feature", "research", "refactor", "operations")
 
 
 def find_store(sessions: int) -> Path:
     """A home with this many sessions of twenty turns each, made once and kept for some days.
 
-    It is made in parts: what an interrupted run has finished is used by the next.
+    A large one is a small one with copies of its sessions, at the same times.
     """
     home = CACHE / f"web-{sessions}"
     done = home / "done"
     if done.exists() and time.time() - done.stat().st_mtime < FRESH_SECONDS:
         return home
-    parts = home / "parts"
-    if done.exists() or not parts.exists():
-        shutil.rmtree(home, ignore_errors=True)
+    shutil.rmtree(home, ignore_errors=True)
+    if sessions <= MADE_SESSIONS:
         home.mkdir(parents=True)
         (home / "config.toml").write_text('timezone = "UTC"\n')
-        parts.write_text(f"0 {int(time.time() * 1000)}")
-    while True:
-        made, now = map(int, parts.read_text().split())
-        if made >= sessions:
-            break
-        places = range(made, min(made + PART_SESSIONS, sessions))
-        with open_store(home) as store:
-            store.run("pragma synchronous = off")
-            store.run("pragma cache_size = -1000000")
-            fill(store, places, sessions, now)
-            store.run("pragma wal_checkpoint(truncate)")
-        parts.write_text(f"{places.stop} {now}")
+    else:
+        shutil.copytree(find_store(MADE_SESSIONS), home)
+        (home / "done").unlink()
+    with open_store(home) as store:
+        store.run("pragma synchronous = off")
+        store.run("pragma cache_size = -1000000")
+        if sessions <= MADE_SESSIONS:
+            fill(store, sessions)
+        for number in range(1, sessions // MADE_SESSIONS):
+            copy_rows(store, number)
+        store.run("pragma wal_checkpoint(truncate)")
     done.touch()
     return home
 
 
-def fill(store: Store, places: range, sessions: int, now: int) -> None:
-    """Write some of the sessions; the last ones have the jobs, the templates and real records."""
-    dice = random.Random(11 + places.start)
-    made = list(make_sessions(dice, places, sessions, now))
-    # each in its own transaction: SQLite searches a long log for every page
+def copy_rows(store: Store, number: int) -> None:
+    """Write the first sessions once more, with other ids."""
+    change = number << 50
+    for table, (changed, kept) in COPIED.items():
+        changes = [f"({name} | {change}) - ({name} & {change})" for name in changed]
+        if table == "session":
+            changes.append(f"key || '-{number}'")
+            changed = (*changed, "key")
+        elif table == "skill_invocations":
+            changes.append(f"session_id || '-{number}'")
+            changed = (*changed, "session_id")
+        owner = "id" if table == "session" else "root_id" if "root_id" in changed else "session_id"
+        # each in its own transaction: SQLite searches a long log for every page
+        with store.transaction() as database:
+            database.execute(
+                f"insert into {table} ({', '.join((*changed, *kept))})"
+                f" select {', '.join((*changes, *kept))} from {table}"
+                f" where {owner} in (select id from session where place <= {MADE_SESSIONS})"
+            )
+        store.run("pragma wal_checkpoint(truncate)")
+
+
+def fill(store: Store, sessions: int) -> None:
+    dice = random.Random(11)
+    made = list(make_sessions(dice, sessions, int(time.time() * 1000)))
     for write in (_write_sessions, _write_turns, _write_calls, _write_roll_ups, _write_uses):
         with store.transaction() as database:
             write(database, dice, made)
-    if places.stop < sessions:
-        return
     with store.transaction() as database:
         write_jobs(database, dice, made)
         write_templates(database, dice, made)
@@ -156,10 +201,8 @@ def _write_uses(database: Connection, dice: random.Random, made: list[tuple[Any,
     )
 
 
-def make_sessions(
-    dice: random.Random, places: range, number: int, now: int
-) -> Iterator[tuple[Any, ...]]:
-    for place in places:
+def make_sessions(dice: random.Random, number: int, now: int) -> Iterator[tuple[Any, ...]]:
+    for place in range(number):
         source = dice.choice(SOURCES)
         key = f"{dice.getrandbits(128):032x}"
         session_id = row_id("session", source, key)

@@ -160,7 +160,7 @@ def test_more_runs_of_one_model_alone_may_never_settle_it() -> None:
 
 
 def test_the_runs_still_needed_in_several_jobs_settle_them() -> None:
-    more = count_more_runs_of_jobs([EASY, HARD], share=0.5)
+    more = count_more_runs_of_jobs((EASY, HARD), share=0.5)
     assert more is not None
 
     def grow(runs: int) -> bool:
@@ -179,7 +179,7 @@ def test_the_runs_still_needed_in_several_jobs_settle_them() -> None:
 
     assert grow(more)
     assert not grow(more - 1)
-    assert count_more_runs_of_jobs([EASY]) == count_more_runs(*EASY)
+    assert count_more_runs_of_jobs((EASY,)) == count_more_runs(*EASY)
 
 
 @pytest.mark.parametrize(("rate", "behind"), [(0.95, 0.0), (0.95, 0.05)])

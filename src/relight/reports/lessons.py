@@ -98,7 +98,7 @@ def find_sure_lessons(
 
 def list_lessons(store: Store, chosen: Filter) -> LessonList:
     """Return the lessons of the sessions that were read before."""
-    projects = stumbles.read_projects(store, chosen)
+    projects, stale = stumbles.read_state(store, chosen)
     derived = [(one, lesson) for one in projects for lesson in derive_lessons(one.sessions)]
     names = read_session_names(
         store, {session for _, one in derived for session, _ in one.evidence}
@@ -106,7 +106,7 @@ def list_lessons(store: Store, chosen: Filter) -> LessonList:
     return LessonList(
         [_show(one, lesson, names) for one, lesson in derived],
         sum(len(one.sessions) for one in projects),
-        len(stumbles.find_stale(store, chosen)),
+        stale,
     )
 
 

@@ -136,8 +136,9 @@ def count_more_runs(
     return _first(is_settled, MOST_RUNS)
 
 
+@lru_cache(maxsize=1024)  # a page asks again for each item whose runs are the same as before
 def count_more_runs_of_jobs(
-    jobs: Sequence[tuple[Tally, Tally]], *, margin: float = MARGIN, share: float = 0.2
+    jobs: tuple[tuple[Tally, Tally], ...], *, margin: float = MARGIN, share: float = 0.2
 ) -> int | None:
     """`count_more_runs` over several jobs: each model's further runs are spread as those so far."""
     shared = [(a, b) for a, b in jobs if a.runs and b.runs]

@@ -18,18 +18,20 @@ from relight.store.sql import divide, insert, replacing
 NEWEST = 200
 # sessions whose stumbles are counted by cause
 MOST_COUNTED = 2000
-# A fork repeats the calls of its parent. A session without a call cannot stumble.
+# A fork repeats the calls of its parent. An index has all that is read here, in this order.
 _PLACED = """(
-    select session.*, row_number() over (
-        partition by project, coalesce(machine_id, 0) order by started_at desc nulls last, id
+    select id, root_id, project, machine_id, started_at, ended_at, row_number() over (
+        partition by project, machine_id order by started_at desc nulls last, id
     ) as newness
     from session {test} coalesce(parent_kind, '') <> 'fork' and project is not null
         and project <> ''
-        and exists (select 1 from tool_call where tool_call.session_id = session.id)
 ) as placed"""
-_IS_STALE = """(stumble_reading.session_id is null or rules <> :rules
+_IS_STALE = f"""(stumble_reading.session_id is null or rules <> {RULES}
     or read_to <> coalesce(placed.ended_at, 0))"""
 
+
+# a session without a call cannot stumble
+_HAS_CALLED = "exists (select 1 from tool_call where tool_call.session_id = placed.id)"
 
 _EMPTY = TaughtSession(0, None, SessionStumbles([], []))
 
@@ -56,7 +58,8 @@ class _FoundRow(Struct, frozen=True):
     project: str
     at: int | None
     machine: str | None
-    found: str
+    found: str | None
+    is_stale: int
 
 
 class _StumbledRow(Struct, frozen=True):
@@ -89,7 +92,7 @@ def find_stale(store: Store, chosen: Filter) -> list[StaleSession]:
         StaleSession,
         "select placed.id as session_id, coalesce(placed.ended_at, 0) as read_to"
         f" from {placed} left join stumble_reading on stumble_reading.session_id = placed.id"
-        f" where newness <= {NEWEST} and {_IS_STALE.replace(':rules', str(RULES))} {test}"
+        f" where {_HAS_CALLED} and newness <= {NEWEST} and {_IS_STALE} {test}"
         " order by placed.started_at desc nulls last, placed.id",
         inner + values,
     )
@@ -103,24 +106,37 @@ def write_readings(store: Store, rows: Sequence[ReadingRow]) -> None:
 
 def read_projects(store: Store, chosen: Filter) -> list[ProjectSessions]:
     """Return the sessions that were read, by project and machine."""
+    return read_state(store, chosen)[0]
+
+
+def read_state(store: Store, chosen: Filter) -> tuple[list[ProjectSessions], int]:
+    """Return the sessions that were read, by project and machine, and how many are left to read."""
     placed, inner = _place(chosen)
     test, values = _where(chosen)
     rows = store.read(
         _FoundRow,
-        "select placed.id as session_id, placed.root_id as root_id, project, started_at as at,"
-        " (select name from machine where machine.id = placed.machine_id) as machine, found"
-        f" from {placed} join stumble_reading on stumble_reading.session_id = placed.id"
-        f" where found is not null and newness <= {NEWEST} {test}"
-        " order by project, started_at nulls first, placed.id",
+        "select * from (select placed.id as session_id, placed.root_id as root_id, project,"
+        " started_at as at,"
+        " (select name from machine where machine.id = placed.machine_id) as machine, found,"
+        f" case when {_IS_STALE} and {_HAS_CALLED}"
+        " then 1 else 0 end as is_stale"
+        f" from {placed} left join stumble_reading on stumble_reading.session_id = placed.id"
+        f" where newness <= {NEWEST} {test}) as newest where found is not null or is_stale = 1"
+        " order by project, at nulls first, session_id",
         inner + values,
     )
+    stale = sum(row.is_stale for row in rows)
+    return _join_sessions(store, [row for row in rows if row.found is not None]), stale
+
+
+def _join_sessions(store: Store, rows: Sequence[_FoundRow]) -> list[ProjectSessions]:
     given = {
         session_id: frozenset((one.kind, one.program, one.name) for one in lessons)
         for session_id, lessons in read_given_lessons(store).items()
     }
     projects: dict[tuple[str, str | None], dict[int, TaughtSession]] = {}
     for row in rows:
-        found = msgspec.json.decode(row.found, type=SessionStumbles)
+        found = msgspec.json.decode(row.found or "", type=SessionStumbles)
         sessions = projects.setdefault((row.project, row.machine), {})
         named = [replace(one, session_id=row.session_id) for one in found.stumbles]
         before = sessions.get(row.root_id) or _EMPTY

@@ -238,7 +238,7 @@ def _add_forecast(
 ) -> Pairing:
     """Add how many more runs of B show "good enough", with A beside it in its present share."""
     shared = list_shared(pair.jobs)
-    tallies = _tally(shared)
+    tallies = tuple(_tally(shared))
     cells = [(a[job.job, job.project], b[job.job, job.project]) for job in shared]
     ours, theirs = sum(two.recent for _, two in cells), sum(one.recent for one, _ in cells)
     if not ours:  # B rests: its share of all runs

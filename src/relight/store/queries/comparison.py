@@ -58,17 +58,17 @@ RUNS = f"""
     from session join job on {IS_NAMED_AFTER}
     where not exists (select 1 from run where run.session_id = session.id) {{test}}
 """
-_SUM = "select sum({0}) from session_day where root_id = ended.session_id"
+_OWN = "select {0} from listing where listing.root_id = ended.session_id"
 _TOKENS = " + ".join(f"coalesce({name}_tokens, 0)" for name in ("input", "cache_read", "output"))
 # a run that died before a model answered says nothing about the cost of the work
-_HAS_WORKED = f"{_TOKENS} > 0 or coalesce(({_SUM.format(_TOKENS)}), 0) > 0"
+_HAS_WORKED = f"{_TOKENS} > 0 or coalesce(({_OWN.format('tokens')}), 0) > 0"
 # the outcome and the wholly known cost of a run of `RUNS`, named `ended`
 RESULT = f"""
     case outcome when 'success' then 1 when 'failure' then 0 end as success,
     case when cost_nanos <> 0 then cost_nanos
         when not ({_HAS_WORKED}) then null
         when cost_nanos = 0 then 0
-        when ({_SUM.format("unpriced_turns")}) = 0 then ({_SUM.format("cost_nanos")})
+        else ({_OWN.format("case when unpriced_turns = 0 then cost_nanos end")})
     end as nanos
 """
 _ENDED = f"""

@@ -10,7 +10,7 @@ NEWEST = """(
     select root_id, project, began_at from listing order by began_at desc, root_id limit {}
 ) as newest"""
 LATELY = {
-    "project": f"select project as word from {NEWEST.format(2000)} where project is not null"
+    "project": f"select project as word from {NEWEST.format(500)} where project is not null"
     " group by project order by max(began_at) desc, project",
     "model": f"select session_day.model as word from {NEWEST.format(500)}"
     " join session_day on session_day.root_id = newest.root_id where session_day.model is not null"

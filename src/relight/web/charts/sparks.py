@@ -63,18 +63,33 @@ def draw_strip(title: str, blocks: Sequence[RunBlock], *, places: int = 30) -> M
         link_shapes(_draw_block(number * 8, block.outcome), block.tip, block.link)
         for number, block in enumerate(shown, start=places - len(shown))
     ]
-    drawn += [
+    return _frame_strip(title, drawn, [one.outcome for one in shown], places)
+
+
+def draw_plain_strip(title: str, outcomes: Sequence[str], *, places: int = 30) -> Markup:
+    """Return the strip of a long list of jobs: one shape for each outcome, and no links."""
+    shown = outcomes[-places:]
+    blocks: dict[str, list[str]] = {}
+    for number, outcome in enumerate(shown, start=places - len(shown)):
+        kind, tall = _find_kind(outcome)
+        blocks.setdefault(kind, []).append(f"M{number * 8 + 1} {22 - tall}h6v{tall}h-6z")
+    drawn = [element("path", class_=kind, d="".join(own)) for kind, own in blocks.items()]
+    return _frame_strip(title, drawn, shown, places)
+
+
+def _frame_strip(
+    title: str, drawn: Sequence[Markup], outcomes: Sequence[str], places: int
+) -> Markup:
+    good, bad = (sum(one == name for one in outcomes) for name in ("success", "failure"))
+    vacant = [
         element("rect", class_="vacant", x=number * 8.0 + 1, y=20.0, width=6.0, height=2.0)
-        for number in range(places - len(shown))
+        for number in range(places - len(outcomes))
     ]
-    counts = {name: sum(one.outcome == name for one in shown) for name in ("success", "failure")}
-    summary = (
-        f"{title}: of the last {len(shown)} runs {counts['success']} succeeded and"
-        f" {counts['failure']} failed"
-    )
+    summary = f"{title}: of the last {len(outcomes)} runs {good} succeeded and {bad} failed"
     return element(
         "svg",
         *drawn,
+        *vacant,
         class_="strip",
         viewBox=f"0 0 {places * 8} 22",
         role="group",
@@ -82,10 +97,14 @@ def draw_strip(title: str, blocks: Sequence[RunBlock], *, places: int = 30) -> M
     )
 
 
+def _find_kind(outcome: str) -> tuple[str, int]:
+    return (outcome, TALL[outcome]) if outcome in TALL else ("unknown", 7)
+
+
 @lru_cache(maxsize=256)
 def _draw_block(left: int, outcome: str) -> tuple[Markup, Markup]:
     """Return the shapes of one run; cached because a list of jobs draws hundreds."""
-    kind, tall = (outcome, TALL[outcome]) if outcome in TALL else ("unknown", 7)
+    kind, tall = _find_kind(outcome)
     return (
         element("rect", class_="hit", x=left, y=0, width=8, height=22),
         element("rect", class_=kind, x=left + 1, y=22 - tall, width=6, height=tall, rx=1),

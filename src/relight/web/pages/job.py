@@ -36,7 +36,7 @@ def show(view: View) -> Context:
     lately = [run for run in runs if run.status != "skipped"][:RECENT_RUNS]
     done = [run.duration_seconds for run in lately if run.duration_seconds is not None]
     return {
-        "job": show_job(view, job, lately),
+        "job": show_job(view, job, lately, is_linked=True),
         "runs": runs,
         "listed": read_runs(store, name, limit=SHOWN, has_failed=True)
         if outcome == "failure"

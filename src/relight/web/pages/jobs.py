@@ -13,12 +13,15 @@ from relight.reports.runs import RECENT_RUNS, JobReport
 from relight.store.queries.filters import find_day_start
 from relight.store.queries.runs import RunReport, read_recent_runs, read_runs_since
 from relight.text import dollars, seconds
-from relight.web.charts.sparks import RunBlock, draw_sparkline, draw_strip
+from relight.web.charts.sparks import RunBlock, draw_plain_strip, draw_sparkline, draw_strip
 from relight.web.page import Context, View
+from relight.web.paging import cut_page
 from relight.web.periods import today_of
 from relight.work.jobs.registry import list_jobs
 
 OPEN = ("claimed", "running")
+# Jobs of a page, and those whose runs are links one by one: a strip of links takes 9 KB.
+SHOWN, LINKED = 40, 8
 
 
 class ShownJob(JobReport, frozen=True, kw_only=True):
@@ -36,11 +39,17 @@ def show(view: View) -> Context:
     """All jobs, those that need attention first."""
     recent = read_recent_runs(view.store, each=RECENT_RUNS)
     every = list_jobs(view.store)
-    jobs = [show_job(view, job, recent.get(job.job, [])) for job in every if is_chosen(view, job)]
+    jobs = [job for job in every if is_chosen(view, job)]
     jobs.sort(key=lambda job: (not job.trouble, job.next_run_at or "~", job.name))
+    part = cut_page(view, jobs, SHOWN)
+    is_linked = len(part.rows) <= LINKED
     return {
         "why": explain_no_job(view, every) if every and not jobs else None,
-        "jobs": jobs,
+        "jobs": [
+            show_job(view, job, recent.get(job.job, []), is_linked=is_linked) for job in part.rows
+        ],
+        "part": part,
+        "troubled": sum(bool(job.trouble) for job in jobs),
         "alarms": read_alarms(view.store, is_open=True).alarms,
         "budget": view.store.config.jobs.budget_usd_per_day,
         "spent": read_spent_today(view),
@@ -68,14 +77,16 @@ def is_chosen(view: View, job: JobReport, given: Mapping[str, str] | None = None
     )
 
 
-def show_job(view: View, job: JobReport, runs: Sequence[RunReport]) -> ShownJob:
+def show_job(view: View, job: JobReport, runs: Sequence[RunReport], *, is_linked: bool) -> ShownJob:
     """A job with its last runs, newest first and none of them skipped."""
     # a run that died before a model answered says nothing about the cost of the work
     worked = [run for run in runs if has_worked(run)]
     known = [run.cost_usd for run in worked if run.cost_usd is not None and not run.unpriced_turns]
     return ShownJob(
         **asdict(job),
-        strip=draw_strip(job.name, [_block(view, job, run) for run in reversed(runs)]),
+        strip=draw_strip(job.name, [_block(view, job, run) for run in reversed(runs)])
+        if is_linked
+        else draw_plain_strip(job.name, [run.outcome for run in reversed(runs)]),
         # some runs of a job may use models without a price: the line goes on past them
         trend=draw_sparkline("cost of a run", known[::-1], formatter=dollars),
         mean_cost=sum(known) / len(known) if known else None,

@@ -24,9 +24,10 @@ from relight.store.queries.skills import read_days, sum_uses
 from relight.text import dollars, share
 from relight.web.charts.sparks import draw_sparkline
 from relight.web.page import Context, View
+from relight.web.paging import cut_page
 from relight.web.periods import find_days, last_of
 
-SHOWN = 80
+SHOWN = 45  # skills and models on one page
 
 
 def show(view: View) -> Context:
@@ -40,7 +41,8 @@ def show(view: View) -> Context:
     rows = [key for key in recent if is_model(key[1], view.filters.model)]
     whole = group_days(found)
     skills: dict[str, list[dict[str, Any]]] = {}
-    for key in rows[:SHOWN]:
+    part = cut_page(view, rows, SHOWN)
+    for key in part.rows:
         row = average_days(recent[key], last, half_life)
         curve = make_curve(
             whole[key], last=last, days=days, half_life=half_life, with_intervals=False
@@ -58,7 +60,7 @@ def show(view: View) -> Context:
         "why": explain_no_skill(view) if not skills else None,
         "skills": skills,
         "verdicts": judge_skills(view.store, skills),
-        "more": max(len(rows) - SHOWN, 0),
+        "part": part,
         # links to lists must not cover more days than are shown here
         "span": {} if view.chosen.since == first else {"since": first},
     }

@@ -15,8 +15,10 @@ from relight.warm.listing import list_templates
 from relight.warm.results import VersionStats, read_template_stats
 from relight.web.charts.sparks import draw_share
 from relight.web.page import Context, View
+from relight.web.paging import cut_page
 
 COUNTED = ("warm", "cold", *OUTCOMES)
+SHOWN = 50  # of each list on one page
 # filters of this page, and their values
 CHOICES: dict[str, Sequence[str]] = {"category": CATEGORIES, "task_type": TASK_TYPES}
 
@@ -58,12 +60,16 @@ def show(view: View) -> Context:
         why = explain_no_match(
             store, "template", {"project": project}, lambda rest: 0 if rest else total
         )
-    lines = list_template_lines(every, stats.templates)
+    parts = {
+        state: cut_page(view, [one for one in every if one.state == state], SHOWN, name=name)
+        for state, name in (("live", "page"), ("candidate", "candidates"), ("retired", "retired"))
+    }
     return {
         "why": why,
-        "live": [line for line in lines if line.one.state == "live"],
-        "retired": [line for line in lines if line.one.state == "retired"],
-        "candidates": [one for one in every if one.state == "candidate"],
+        "parts_of": parts,
+        "live": list_template_lines(parts["live"].rows, stats.templates),
+        "retired": list_template_lines(parts["retired"].rows, stats.templates),
+        "candidates": parts["candidate"].rows,
         "hold_out": store.config.templates.hold_out,
         "types": stats.types,
         "total": stats.total,
