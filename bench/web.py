@@ -162,9 +162,9 @@ def ask(connection: http.client.HTTPConnection, path: str, *, is_forced: bool = 
     return body
 
 
-def find_addresses(address: str) -> Addresses:
+def find_addresses(address: str, connection: http.client.HTTPConnection | None = None) -> Addresses:
     """Every page and every address of the API, with names that are in this store."""
-    connection = connect(address)
+    connection = connection or connect(address)
 
     def names(path: str, rows: str, name: str) -> list[str]:
         found = json.loads(ask(connection, path))[rows]

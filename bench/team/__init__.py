@@ -8,11 +8,11 @@ from pathlib import Path
 
 from bench.campaign.score import Score
 from bench.measure import judge, print_rows
-from bench.team import jobs, kills, speed, trouble
+from bench.team import jobs, kills, pages, speed, trouble
 from bench.team.engines import open_engine
 
 Rows = list[tuple[str, str, str, str]]
-PARTS = ("speed", "machines", "kills", "jobs", "trouble")
+PARTS = ("speed", "machines", "kills", "jobs", "trouble", "pages")
 
 
 def main(words: list[str]) -> int:
@@ -20,7 +20,8 @@ def main(words: list[str]) -> int:
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="all by default")
     parser.add_argument("--engine", choices=["postgres", "sqlite"], default="postgres")
     parser.add_argument("--clients", type=int, default=4)
-    parser.add_argument("--mb", type=float, default=8.0, help="of records on each machine")
+    parser.add_argument("--mb", type=float, default=24.0, help="of records on each machine")
+    parser.add_argument("--turns", type=int, default=10_000_000, help="that pages are read of")
     parser.add_argument("--machines", type=int, default=16)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--slots", type=int, default=1000)
@@ -66,6 +67,8 @@ def main(words: list[str]) -> int:
             trouble.meet_trouble(score, folder / "trouble", engine, seed=dice.randrange(10**6))
             rows += describe(f"{score.counts['tried']} kinds of trouble", score, problems)
             rows += [("…", note, "", "") for note in score.notes]
+        if "pages" in parts and engine.can_die:
+            rows += pages.measure(folder / "pages", engine, turns=chosen.turns)
     print_rows(rows)
     for problem in problems:
         print(problem)

@@ -39,6 +39,8 @@ class Engine(Protocol):
 
     def is_sound(self, home: Path) -> bool: ...
 
+    def list_processes(self) -> list[int]: ...
+
     def kill(self) -> None: ...
 
 
@@ -56,6 +58,9 @@ class SqliteEngine:
 
     def is_sound(self, home: Path) -> bool:
         return is_sound(home)
+
+    def list_processes(self) -> list[int]:
+        return []
 
     def kill(self) -> None:
         """There is no process."""
@@ -161,6 +166,10 @@ class PostgresEngine:
             except StoreError:
                 return False
         return True
+
+    def list_processes(self) -> list[int]:
+        """The server; the others are its children."""
+        return [self._process.pid]
 
     def kill(self) -> None:
         """Kill the server and wait until it runs again: it recovers from its log."""

@@ -5,10 +5,12 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from http.client import HTTPConnection
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from bench.campaign.stores import Process, make_home
 from bench.measure import ROOT, tree_of
@@ -16,10 +18,13 @@ from bench.team.engines import Engine
 from bench.trees import generate_tree
 from relight.intake import joining
 from relight.intake.importing import import_all
+from relight.intake.joining import need_target
+from relight.intake.push import Pusher
 from relight.intake.take import MOST_DUE
-from relight.intake.wire import Share
-from relight.store import open_store
-from relight.store.members import add_person, make_token
+from relight.intake.team_client import Line, find_token
+from relight.intake.wire import Push, Share
+from relight.store import Store, open_store
+from relight.store.members import add_person, make_mark, make_token
 from relight.store.team import read_own_id
 from relight.web.team import LEAST_FREE
 from relight.work.jobs.leases import LEASE_MS
@@ -46,6 +51,18 @@ with open_store(sys.argv[1]) as store:
     print("ready", flush=True)
     sys.stdin.readline()
     print(client.push(store).sent, flush=True)
+"""
+# has its messages ready, so that reading and striking out on the machine are not measured
+SENDER = """
+import sys
+from bench.team.homes import make_messages
+from relight.store import open_store
+with open_store(sys.argv[1]) as store:
+    line, headers, messages = make_messages(store)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for message in messages:
+        line.send("POST", "/api/v1/tapes", message, **headers)
 """
 WAIT_SECONDS = 60.0
 
@@ -137,10 +154,34 @@ class TeamServer:
         return int(count)
 
 
-def start_client(home: Path, *, batch_parts: int = 64) -> Process:
+class Collector(Pusher):
+    """A push whose messages are kept instead of sent."""
+
+    def collect(self) -> Iterator[Push]:
+        self._sent: list[Push] = []
+        self._send_parts()
+        before = self._marks[0]
+        for message in self._sent:
+            mark = make_mark()
+            yield replace(message, before=before, mark=mark)
+            before = mark
+
+    def _send(self, message: Push, **_: object) -> None:
+        self._sent.append(message)
+
+
+def make_messages(store: Store) -> tuple[Line, dict[str, str], list[Push]]:
+    """The connection of a machine that has joined, its headers, and all parts as it sends them."""
+    target = need_target(store)
+    headers = {"Machine": read_own_id(store), "Store": target.store_id}
+    line = Line(target.url, find_token(target.token_file))
+    return line, headers, list(Collector(store, target).collect())
+
+
+def start_client(home: Path, *, batch_parts: int = 64, program: str = CLIENT) -> Process:
     """A process that pushes for each line that it reads."""
     return subprocess.Popen(
-        [sys.executable, "-c", CLIENT, str(home), str(batch_parts)],
+        [sys.executable, "-c", program, str(home), str(batch_parts)],
         env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(home)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

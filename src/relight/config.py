@@ -145,10 +145,11 @@ class DisplaySettings(Struct, forbid_unknown_fields=True):
 
 
 class ServeSettings(Struct, forbid_unknown_fields=True):
-    """`[serve]`: the token that the dashboard requires, and more names that it is reached by."""
+    """`[serve]`: the dashboard's token and further names, and a team's processes that derive."""
 
     token: str | None = None
     hosts: list[str] = []
+    derivers: Annotated[int, Meta(ge=1, le=16)] = 1
 
 
 class StoreSettings(Struct, forbid_unknown_fields=True):

@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
@@ -37,6 +38,7 @@ from relight.store.postgres_policies import protect
 from relight.store.postgres_search import TOKENIZER, split_columns
 from relight.store.queries.filters import Filter
 from relight.store.sql import Connection
+from relight.store.write.pushed import read_due
 from terminal import run_relight
 
 # the same in both stores, so that what is redacted reads alike
@@ -340,6 +342,34 @@ def test_the_tape_is_written_while_the_index_is_and_all_others_wait(tmp_path: Pa
                 ):
                     raise AssertionError("two write the same at once")
         assert third.query("select value from meta where key = 'pushed'") == [("1",)]
+    first.close()
+    postgres.free_below(tmp_path)
+
+
+def test_several_derivers_share_the_queue_and_a_killed_one_leaves_its_parts(
+    tmp_path: Path,
+) -> None:
+    _, first = open_twin(tmp_path)
+    for number in range(4):
+        key = f"{number:08}-aaaa-4aaa-8aaa-111111111111"
+        lines = [{**line, "sessionId": key} for line in build.claude_session()]
+        build.write_claude(tmp_path / "home", lines, name=key)
+    build.import_home(first, tmp_path / "home")
+    with first.transaction() as database:
+        database.execute("insert into derive_due select id, 1 from tape_part")
+    with open_store(first.config.home) as third:
+        second = open_store(first.config.home)
+        mine, others = ([part.id for part in read_due(one, 2)] for one in (first, second))
+        assert len({*mine, *others}) == 4
+        assert read_due(third, 2) == []
+        second.close()  # as when it is killed; the server notices soon
+        until = time.monotonic() + 60
+        while not (taken := read_due(third, 2)) and time.monotonic() < until:
+            time.sleep(0.01)
+        assert [part.id for part in taken] == others
+        third.release_claims()
+        first.release_claims()
+        assert [part.id for part in read_due(third, 2)] == mine
     first.close()
     postgres.free_below(tmp_path)
 

@@ -75,7 +75,7 @@ from relight.store.write.tape import TapePart, compress
 
 # more parts that wait to be derived are refused until some are done
 MOST_DUE = 20_000
-PARTS_AT_ONCE = 16
+PARTS_AT_ONCE = 32
 # rows that no database takes: their part is given up, and the others are written
 REFUSED = (ValueError, OverflowError, TypeError, RefusedValueError)
 TARGET = "relight.intake.take:answer_pushed"
@@ -240,7 +240,12 @@ class Deriver:
 
     def run(self) -> int:
         """Derive some of the parts that wait; return how many."""
-        parts = read_due(self.store, PARTS_AT_ONCE)
+        try:
+            return self._run(read_due(self.store, PARTS_AT_ONCE))
+        finally:
+            self.store.release_claims()
+
+    def _run(self, parts: Sequence[TapePart]) -> int:
         if not parts:
             return 0
         found = {part.id: self._derive(part) for part in parts}

@@ -4,7 +4,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -144,6 +144,16 @@ class Store:
                     self._connection.execute("rollback")
                 raise
             self._log.shorten(self._connection)
+
+    def claim(self, ids: Sequence[int]) -> list[int]:
+        """Return those of these parts of the tape that no other process derives at the moment.
+
+        They are this connection's until it gives them up or ends. SQLite has one deriver only.
+        """
+        return list(ids)
+
+    def release_claims(self) -> None:
+        """Give up all that was claimed."""
 
     @contextmanager
     def waiting(self, seconds: float) -> Iterator[None]:

@@ -35,7 +35,7 @@ except ImportError as error:
     ) from error
 
 # any numbers, the same in all processes: advisory locks belong to one database
-INDEX_LOCK, TAPE_LOCK = 7_269_646, 7_269_647
+INDEX_LOCK, TAPE_LOCK, CLAIM_LOCK = 7_269_646, 7_269_647, 7_269_648
 # always in this order, so that no two writers wait for one another
 LOCK_ALL = f"select pg_advisory_xact_lock({INDEX_LOCK}), pg_advisory_xact_lock({TAPE_LOCK})"
 LOCK = {
@@ -243,6 +243,19 @@ class PostgresStore(Store):
             except BaseException:  # also on Ctrl-C: all or nothing is written
                 self._roll_back()
                 raise
+
+    def claim(self, ids: Sequence[int]) -> list[int]:
+        # A lock of the session, and no row's: whoever deletes a row must not wait for a deriver
+        # that waits for the writers' lock. Two parts with the same lock only wait for one another.
+        rows = self.query(
+            f"select id from unnest(cast(? as bigint[])) as id"
+            f" where pg_try_advisory_lock({CLAIM_LOCK}, cast(mod(id, 2147483647) as integer))",
+            (list(ids),),
+        )
+        return [found for (found,) in rows]
+
+    def release_claims(self) -> None:
+        self.query("select pg_advisory_unlock_all()")
 
     def _roll_back(self) -> None:
         if self._connection.in_transaction:

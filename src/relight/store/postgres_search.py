@@ -8,7 +8,7 @@ end at 16,383, so an entry also keeps its words in their order, where phrases ar
 
 import re
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -57,23 +57,34 @@ def split_columns(
     >>> split_columns([("Don't panic", "src/Äpfel.py", None)])
     [[['don', 't', 'panic'], ['src', 'apfel', 'py'], []]]
     """
-    runs = [[RUN.findall(column or "") for column in text] for text in texts]
-    foreign = {run for text in runs for column in text for run in column if not run.isascii()}
+    runs = {
+        column: RUN.findall(column)
+        for text in texts
+        for column in text
+        if column is not None and not column.isascii()
+    }
+    foreign = {run for some in runs.values() for run in some if not run.isascii()}
     known = _split_runs(sorted(foreign)) if foreign else {}
-    return [[_find_words(column, known) for column in text] for text in runs]
+
+    def split(column: str | None) -> list[str]:
+        if column is None:
+            return []
+        if column in runs:
+            found = (known.get(run, (run.lower(),)) for run in runs[column])
+            return [word for some in found for word in some]
+        return RUN.findall(column.lower())
+
+    return [[_cut(split(column)) for column in text] for text in texts]
 
 
-def _find_words(runs: Sequence[str], known: Mapping[str, Sequence[str]]) -> list[str]:
-    found: list[str] = []
-    for run in runs:
-        if run in known:
-            found += known[run]
-        else:
-            found.append(run[:LONGEST_WORD].lower())
-    return found
+def _cut(words: list[str]) -> list[str]:
+    """Return words that an index takes."""
+    if max(map(len, words), default=0) <= LONGEST_WORD:
+        return words
+    return [word[:LONGEST_WORD] for word in words]
 
 
-def _split_runs(runs: Sequence[str]) -> dict[str, list[str]]:
+def _split_runs(runs: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Return the words of texts in which no ASCII character ends a word, by SQLite's tokenizer."""
     found: list[list[tuple[int, str]]] = [[] for _ in runs]
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as memory:
@@ -85,8 +96,8 @@ def _split_runs(runs: Sequence[str]) -> dict[str, list[str]]:
         memory.executemany("insert into texts (rowid, run) values (?, ?)", enumerate(runs))
         memory.execute("commit")
         for term, text, place in memory.execute("select term, doc, offset from places"):
-            found[text].append((place, term[:LONGEST_WORD]))
-    words = ([word for _, word in sorted(some)] for some in found)
+            found[text].append((place, term))
+    words = (tuple(word for _, word in sorted(some)) for some in found)
     return dict(zip(runs, words, strict=True))
 
 
@@ -107,9 +118,11 @@ def write_entries(
 
 def _write_tokens(columns: Sequence[Sequence[str]]) -> str:
     """Return the lexemes as a `tsvector` is written; no character of a word has a meaning there."""
-    lexemes = dict.fromkeys(
-        f"'{name[0]}/{word}'" for name, some in zip(COLUMNS, columns, strict=True) for word in some
-    )
+    lexemes = [
+        f"'{name[0]}/{word}'"
+        for name, some in zip(COLUMNS, columns, strict=True)
+        for word in dict.fromkeys(some)
+    ]
     text = " ".join(lexemes)
     # no character has more than four bytes, and a lexeme has eight more
     if len(text) * 4 + len(lexemes) * 8 < MOST_BYTES:

@@ -5,12 +5,13 @@ requests wait for no derivation and whatever a tape contains, the server answers
 """
 
 import asyncio
+import os
 import shutil
 import sys
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import msgspec
@@ -20,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from relight.config import Config
 from relight.errors import RelightError, StoreError
 from relight.intake.joining import describe_backlog
 from relight.intake.take import QueueFullError, join, leave, take
@@ -44,6 +46,10 @@ from relight.web.watch import WatchProcess
 T = TypeVar("T")
 R = TypeVar("R")
 DERIVER = "relight.web.team:run_deriver"
+# threads that write to PostgreSQL
+WRITERS = 2
+# a process that derives gives way to the one that acknowledges
+NICENESS = 10
 # with less space on the disk, nothing more is taken
 LEAST_FREE = 256 << 20
 BUSY_SECONDS, FULL_SECONDS = 10, 300
@@ -63,61 +69,66 @@ class Health(Struct, frozen=True):
 
 
 class TeamDoor:
-    """The one thread that writes what machines push, with its own connection."""
+    """The threads that write what machines push, each with its own connection.
 
-    def __init__(self, home: Path) -> None:
-        self._home = home
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="relight-team")
-        self._store: Store | None = None
+    SQLite has one writer. On PostgreSQL one message is redacted while another one is committed.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._home = config.home
+        self._count = WRITERS if config.store.url else 1
+        self._threads = ThreadPoolExecutor(self._count, thread_name_prefix="relight-team")
+        self._stores: SimpleQueue[Store] = SimpleQueue()
 
     def start(self) -> None:
-        self._thread.submit(self._open).result()
-
-    def _open(self) -> None:
-        self._store = open_store(self._home)
-        # an acknowledged part must outlive a power failure
-        self._store.keep_up("sync")
+        for _ in range(self._count):
+            store = open_store(self._home)
+            # an acknowledged part must outlive a power failure
+            store.keep_up("sync")
+            self._stores.put(store)
 
     def close(self) -> None:
-        self._thread.submit(self._close).result()
-        self._thread.shutdown()
-
-    def _close(self) -> None:
-        if self._store is not None:
-            self._store.close()
+        self._threads.shutdown()
+        while not self._stores.empty():
+            self._stores.get().close()
 
     async def run(self, action: Callable[[Store], T]) -> T:
-        """Return the action's result, after all that were asked for before it."""
+        """Return the action's result."""
 
         def act() -> T:
-            assert self._store is not None
-            return action(self._store)
+            store = self._stores.get()
+            try:
+                return action(store)
+            finally:
+                self._stores.put(store)
 
-        return await asyncio.get_running_loop().run_in_executor(self._thread, act)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, act)
 
 
 class Team:
     """The parts of a team's server besides its dashboard: the addresses, and the deriver."""
 
     def __init__(self, site: Site, *, is_deriving: bool = True) -> None:
-        home = site.config.home
         self._site = site
-        self._door = TeamDoor(home)
-        self._deriver = (
-            WatchProcess(home, target=DERIVER, title="the deriver") if is_deriving else None
-        )
+        self._door = TeamDoor(site.config)
+        # on SQLite a second one would derive the same once more
+        count = site.config.serve.derivers if site.config.store.url else 1
+        self._derivers = [
+            WatchProcess(site.config.home, target=DERIVER, title="the deriver")
+            for _ in range(count if is_deriving else 0)
+        ]
 
     def routes(self) -> list[Route]:
         return [team_route(self._site, self._door, one) for one in TEAM_ACTIONS]
 
     def start(self) -> None:
         self._door.start()
-        if self._deriver is not None:
-            self._deriver.start()
+        for deriver in self._derivers:
+            deriver.start()
 
     def close(self) -> None:
-        if self._deriver is not None:
-            self._deriver.close()
+        for deriver in self._derivers:
+            deriver.close()
         self._door.close()
 
 
@@ -281,6 +292,8 @@ def run_deriver(home: str) -> None:
 
     report = make_reporter(sys.stdout.buffer)
     wait = end_with_server()
+    if hasattr(os, "nice"):  # Windows has none
+        os.nice(NICENESS)
     prune_at = 0.0
     while True:
         try:

@@ -20,6 +20,8 @@ from relight.store.sql import Connection, divide, insert, list_marks, read
 from relight.store.write.tape import OriginRow, TapePart, TapePartRow, load_zstd, read_part
 
 MOST_RAW = 256 << 20  # of one part, before compression
+# so many can derive at once
+MOST_DERIVERS = 16
 SAME_PLACE = "origin_id = ? and part = ? and generation = ?"
 # file, part, generation and position
 Place: TypeAlias = tuple[int, str, int, int]
@@ -190,13 +192,23 @@ def find_origin(source: str, machine: str, path: str) -> OriginRow:
 
 
 def read_due(store: Store, limit: int) -> list[TapePart]:
-    """Return the next parts to derive, in the order that they arrived in."""
-    rows = store.query(
-        "select tape_part_id from derive_due where reason is null order by tape_part_id limit ?",
-        (limit,),
-    )
-    parts = (read_part(store, found) for (found,) in rows)
-    return [part for part in parts if part is not None]
+    """Claim the next parts to derive, in the order that they arrived in, and return them.
+
+    What other derivers have claimed is passed over. The caller gives up the claims when it is done.
+    """
+    waiting = "select tape_part_id from derive_due where reason is null"
+    rows = store.query(f"{waiting} order by tape_part_id limit ?", (limit * MOST_DERIVERS,))
+    ids = [found for (found,) in rows]
+    for start in range(0, len(ids), limit):
+        if claimed := store.claim(ids[start : start + limit]):
+            # another deriver may have been done with them before they were claimed
+            left = store.query(
+                f"{waiting} and tape_part_id in ({list_marks(claimed)}) order by tape_part_id",
+                claimed,
+            )
+            parts = (read_part(store, found) for (found,) in left)
+            return [part for part in parts if part is not None]
+    return []
 
 
 def find_due(database: Connection, ids: list[int]) -> set[int]:
