@@ -170,7 +170,7 @@ def test_an_interrupt_ends_the_import_and_not_the_command(cli: Cli) -> None:
 
 def test_an_import_that_takes_long_says_so(cli: Cli) -> None:
     program = (
-        "from relight.cli import news; news.QUIET_SECONDS = 0.0;"
+        "from relight.cli import progress; progress.QUIET_SECONDS = 0.0;"
         "import sys; from relight.cli import main; main(sys.argv[1:])"
     )
     done = subprocess.run(

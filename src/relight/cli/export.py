@@ -71,7 +71,7 @@ def command(
 def write(
     target: str, typed: TypedFilter, *, form: str, table: str | None, force: bool, as_json: bool
 ) -> None:
-    from relight.cli.news import LateProgress
+    from relight.cli.progress import LateProgress
     from relight.reports.export_files import STANDARD_OUTPUT, export_sessions
 
     is_printed = target == STANDARD_OUTPUT
@@ -98,7 +98,7 @@ def write(
 def send_export(
     target: str, typed: TypedFilter, *, has_content: bool, is_dry_run: bool, as_json: bool
 ) -> None:
-    from relight.cli.news import LateProgress
+    from relight.cli.progress import LateProgress
     from relight.intake.span_target import check_target, export_spans, is_open
 
     if is_open(check_target(target)) and not is_dry_run:

@@ -96,7 +96,7 @@ def _import_once(
 ) -> None:
     started = time.monotonic()
     if sys.stderr.isatty():
-        from relight.cli.screen import progress_bar
+        from relight.cli.progress import progress_bar
 
         with progress_bar("importing") as progress:
             done = import_and_propose(

@@ -48,7 +48,7 @@ def command(project: str | None, file: Path | None, remove: bool, yes: bool, as_
         project = project or str(file.parent.resolve())
         if file.suffix != ".md":
             raise click.UsageError("--to takes a Markdown file, such as AGENTS.md")
-    from relight.cli.news import LateProgress
+    from relight.cli.progress import LateProgress
     from relight.reports.lessons import list_lessons, read_new
     from relight.store.queries.filters import Filter
     from relight.text import plural

@@ -1,27 +1,19 @@
 """New records of the agents, imported before a command reads."""
 
-import sys
-import time
-from collections.abc import Callable
-from contextlib import ExitStack
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import click
 
 from relight.errors import as_typed
 from relight.intake.importing import ImportRunningError, has_news
 from relight.store import Store
-from relight.text import clean_lines, plural, size
+from relight.text import clean_lines, plural
 
 if TYPE_CHECKING:
-    from relight.intake.importing import Imported, Progress
+    from relight.intake.importing import Imported
 
 # another import, or another writer of the database, is waited for this long
 WAIT_SECONDS = 1.0
-# an import that takes longer shows its progress
-QUIET_SECONDS = 2.0
-READING = "reading what is new (Ctrl-C answers without it)"
 
 
 def take_news(store: Store) -> "list[Imported]":
@@ -45,6 +37,7 @@ def take_news(store: Store) -> "list[Imported]":
 
 
 def _import(store: Store) -> "list[Imported]":
+    from relight.cli.progress import LateProgress
     from relight.store.alarms import has_new_runs
     from relight.store.queries.health import count_unreadable
     from relight.warm.automatic import import_and_propose
@@ -71,42 +64,3 @@ def _import(store: Store) -> "list[Imported]":
 
 def _print(line: str) -> None:
     click.echo(clean_lines(line), err=True)
-
-
-class LateProgress:
-    """The progress of long work on standard error, shown only if it takes long.
-
-    A terminal gets a bar; anything else gets one line. No thread waits for the moment: a process
-    with a second one cannot fork its worker, and would start it ten times as slowly.
-    """
-
-    def __init__(self, label: str = READING, describe: Callable[[int], str] = size) -> None:
-        self._label, self._describe = label, describe
-        self._late_at = time.monotonic() + QUIET_SECONDS
-        self._shown = ExitStack()
-        self._step: Progress | None = None
-
-    def update(self, done: int, total: int) -> None:
-        if self._step is None and time.monotonic() >= self._late_at:
-            self._step = self._show(total - done)
-        if self._step is not None:
-            self._step(done, total)
-
-    def _show(self, left: int) -> "Progress":
-        if not sys.stderr.isatty():
-            _print(f"{self._label.partition(' (')[0]}: {self._describe(left)} left …")
-        from relight.cli.screen import progress_bar
-
-        is_bytes = self._describe is size
-        return self._shown.enter_context(progress_bar(self._label, is_bytes=is_bytes))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._shown.close()

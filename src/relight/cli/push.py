@@ -41,7 +41,7 @@ def _push(store: "Store", *, as_json: bool) -> None:
     from relight.intake.push import push
 
     if sys.stderr.isatty():
-        from relight.cli.screen import progress_bar
+        from relight.cli.progress import progress_bar
 
         with progress_bar("pushing") as progress:
             done = push(store, progress=progress)

@@ -17,7 +17,7 @@ def command(reprice: bool, again_redact: bool) -> None:
     [plans] of config.toml. Sessions whose tape was pruned, is damaged or
     takes more than a minute of CPU time for a stretch keep their figures.
     """
-    from relight.cli.screen import progress_bar
+    from relight.cli.progress import progress_bar
     from relight.intake.rebuild import find_absent_sources, rebuild
     from relight.reports.plans import find_unknown_plans
     from relight.sources import is_source

@@ -1,16 +1,17 @@
-"""Tables, figures and progress for terminals; the only module that uses rich."""
+"""Tables and figures for terminals.
 
+rich takes longer to load than a report to make: here it measures only characters whose width is not
+plain. What moves is in `progress.py`.
+"""
+
+import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import IO
 
+import click
 from msgspec import Struct
-from rich.box import SIMPLE_HEAD
-from rich.cells import cell_len, set_cell_size
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from relight.text import align_money
 from relight.text import clean as clean
@@ -32,14 +33,84 @@ COLOURS = {
 BLOCKS = " ▏▎▍▌▋▊▉█"
 
 
-class Screen(Console):
-    def on_broken_pipe(self) -> None:
-        """Raise for `main`, which treats a closed pipe as no error; rich would exit with 1."""
-        raise BrokenPipeError
+CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+# characters that are not surely one cell wide
+UNSURE = re.compile(
+    "[^ -~\xa0-\xac\xae-\u02ff\u0370-\u0482\u2010-\u2027\u2190-\u22ff\u2500-\u25fc]"
+)
+WORD = re.compile(r"\s*\S+\s*")
 
 
-def console(stream: IO[str] | None = None) -> Console:
-    return Screen(file=stream or sys.stdout, highlight=False, emoji=False)
+class Terminal:
+    """Where a command prints: its width, and whether it shows styles and colours."""
+
+    def __init__(self, stream: IO[str] | None = None) -> None:
+        given = os.environ.get
+        self._stream = stream or sys.stdout
+        self.is_terminal = bool(given("FORCE_COLOR")) or self._stream.isatty()
+        self._is_plain = not self.is_terminal or given("TERM") in ("dumb", "unknown")
+        self._has_colours = not given("NO_COLOR")
+        columns = given("COLUMNS", "")
+        self.width = int(columns) if columns.isdecimal() and int(columns) else _find_width()
+
+    def paint(self, text: str, style: str) -> str:
+        """Return a text in a style such as `bold red`, as far as it can be shown."""
+        if self._is_plain or not text:
+            return text
+        names = [name for name in style.split() if self._has_colours or name in ("bold", "dim")]
+        codes = ";".join(CODES[name] for name in names)
+        return f"\x1b[{codes}m{text}\x1b[0m" if codes else text
+
+    def print(self, text: str = "", style: str = "") -> None:
+        """Print lines as they are, whatever the width."""
+        lines = [self.paint(line, style) for line in text.split("\n")]
+        click.echo("\n".join(lines), file=self._stream, color=True)
+
+
+def _find_width() -> int:
+    for number in (0, 1, 2):
+        try:
+            return os.get_terminal_size(number).columns or 80
+        except OSError:
+            continue
+    return 80
+
+
+def measure_text(text: str) -> int:
+    """Return how many cells of a terminal a text takes."""
+    if not UNSURE.search(text):
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def fit_text(text: str, width: int) -> str:
+    """Return a text cut or filled up to a width."""
+    if not UNSURE.search(text):
+        return text[: max(width, 0)].ljust(width)
+    from rich.cells import set_cell_size
+
+    return set_cell_size(text, width)
+
+
+def wrap_text(text: str, width: int) -> list[str]:
+    """Return a text as lines of at most a width; a word that is wider is broken.
+
+    >>> wrap_text("a word, and unbreakable", 8)
+    ['a word,', 'and', 'unbreaka', 'ble']
+    """
+    lines, width = [""], max(width, 2)
+    for found in WORD.findall(text):
+        word = found
+        if lines[-1] and measure_text(lines[-1] + word.rstrip()) > width:
+            lines.append("")
+        while measure_text(word.rstrip()) > width:
+            end = next(n for n in range(width, 0, -1) if measure_text(word[:n]) <= width)
+            lines[-1:] = [word[:end], ""]
+            word = word[end:]
+        lines[-1] += word
+    return [line.rstrip() for line in lines]
 
 
 def colour_state(cell: str) -> str:
@@ -82,9 +153,9 @@ def print_table(
     total: Sequence[str] | None = None,
 ) -> None:
     """Print a table that fits the screen: numbers stay whole, words are cut."""
-    target = console()
-    table, left_out = make_table(columns, rows, target, total=total)
-    target.print(table)
+    target = Terminal()
+    lines, left_out = make_table(columns, rows, target, total=total)
+    click.echo("\n".join(lines), color=True)
     if left_out:
         missing = ", ".join(reversed(left_out))
         print_text(f"no room for {missing}: widen the window or use --json", style="dim")
@@ -93,19 +164,11 @@ def print_table(
 def make_table(
     columns: Sequence[Column],
     rows: Sequence[Sequence[str]],
-    target: Console,
+    target: Terminal,
     *,
     total: Sequence[str] | None = None,
-) -> tuple[Table, list[str]]:
-    """Return a table that fits a console, and the headings of columns that were left out."""
-    table = Table(
-        box=SIMPLE_HEAD,
-        show_footer=total is not None,
-        show_edge=False,
-        padding=(0, 1, 0, 0),
-        header_style="bold",
-        footer_style="bold",
-    )
+) -> tuple[list[str], list[str]]:
+    """Return the lines of a table that fits, and the headings of columns that were left out."""
     every = [*rows, *([total] if total else [])]
     aligned = [align_money([row[number] for row in every]) for number in range(len(columns))]
     cells = [[clean(column[place]) for column in aligned] for place in range(len(every))]
@@ -115,29 +178,41 @@ def make_table(
     columns = [columns[number] for number in kept]
     cells = [[row[number] for number in kept] for row in cells]
     widths = fit_widths(columns, cells, target.width)
-    if any(column.is_name for column in columns):  # a line may be too long, but a name is never cut
-        target.width = max(target.width, sum(widths) + 2 * len(widths) - 1)
-    shown = []
-    for number, column in enumerate(columns):
+    shown: list[list[list[str]]] = []
+    for number, (column, width) in enumerate(zip(columns, widths, strict=True)):
         words = [row[number] for row in cells]
         if column.lines > 1 or column.is_title:
-            words = [wrap_words(word, widths[number], column.lines) for word in words]
+            shown.append([wrap_words(word, width, column.lines) for word in words])
         else:
-            words = cut_words(words, widths[number])
-        colours = ["" if column.colour is None else column.colour(row[number]) for row in cells]
-        shown.append([Text(word, style=one) for word, one in zip(words, colours, strict=True)])
-        table.add_column(
-            column.heading,
-            shown[number][-1] if total else "",
-            justify="right" if column.is_number and not column.is_name else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            style=column.style,
-            width=widths[number],
-        )
-    for place in range(len(rows)):
-        table.add_row(*(column[place] for column in shown))
-    return table, left_out
+            shown.append([[word] for word in cut_words(words, width)])
+
+    def paint_row(parts: Sequence[Sequence[str]], styles: Sequence[str]) -> Iterator[str]:
+        for place in range(max(map(len, parts))):
+            line = [
+                target.paint(_align(part[place] if place < len(part) else "", width, column), style)
+                for part, width, column, style in zip(parts, widths, columns, styles, strict=True)
+            ]
+            yield "  ".join(line) + " "
+
+    bold = ["bold"] * len(columns)
+    whole = sum(widths) + 2 * len(widths) - 1
+    lines = [*paint_row([[column.heading] for column in columns], bold), "─" * whole]
+    for place, row in enumerate(cells):
+        styles = [
+            f"{column.style} {column.colour(cell) if column.colour else ''}"
+            for column, cell in zip(columns, row, strict=True)
+        ]
+        if place == len(rows):
+            lines.append(" " * whole)
+            styles = [f"bold {style}" for style in styles]
+        lines += paint_row([column[place] for column in shown], styles)
+    return lines, left_out
+
+
+def _align(text: str, width: int, column: Column) -> str:
+    if column.is_number and not column.is_name:
+        text = " " * (width - measure_text(text)) + text
+    return fit_text(text, width)
 
 
 def cut_words(words: Sequence[str], width: int) -> list[str]:
@@ -148,7 +223,7 @@ def cut_words(words: Sequence[str], width: int) -> list[str]:
     """
     alike: dict[str, list[str]] = {}
     for word in dict.fromkeys(words):
-        alike.setdefault(_cut_end(word, width), []).append(word)
+        alike.setdefault(cut_end(word, width), []).append(word)
     cut: dict[str, str] = {}
     for shown, several in alike.items():
         cut.update(dict.fromkeys(several, shown))
@@ -159,52 +234,31 @@ def cut_words(words: Sequence[str], width: int) -> list[str]:
     return [cut[word] for word in words]
 
 
-def _cut_end(word: str, width: int) -> str:
-    if cell_len(word) <= width:
+def cut_end(word: str, width: int) -> str:
+    if measure_text(word) <= width:
         return word
-    return f"{set_cell_size(word, max(width - 1, 0)).rstrip()}…"
+    return f"{fit_text(word, width - 1).rstrip()}…"
 
 
 def _cut_middles(words: Sequence[str], width: int, end: int) -> dict[str, str]:
     """Return the words with as many characters at their end, which may be wide ones."""
-    room = {word: width - 1 - cell_len(word[-end:]) for word in words}
+    room = {word: width - 1 - measure_text(word[-end:]) for word in words}
     return {
-        word: f"{set_cell_size(word, left)}…{word[-end:]}" if left > 0 else _cut_end(word, width)
+        word: f"{fit_text(word, left)}…{word[-end:]}" if left > 0 else cut_end(word, width)
         for word, left in room.items()
     }
 
 
-def wrap_words(words: str, width: int, lines: int) -> str:
-    """Return the words over as many lines as they need and may have; the rest is cut.
+def wrap_words(words: str, width: int, lines: int) -> list[str]:
+    """Return the words as lines, as many as they need and may have; the rest is cut.
 
     >>> wrap_words("the ledger says that it failed", 12, 2)
-    'the ledger\\nsays that i…'
+    ['the ledger', 'says that i…']
     """
-    found = [line.plain.rstrip() for line in Text(words).wrap(console(), width)]
+    found = wrap_text(words, width)
     if len(found) > lines:
-        rest = " ".join(found[lines - 1 :])
-        found = [*found[: lines - 1], _cut_end(rest, width)]
-    return "\n".join(found)
-
-
-@contextmanager
-def live_view() -> Iterator[Callable[[Sequence[Column], Sequence[Sequence[str]], str], None]]:
-    """Yield a function that shows a table and a line in place of those before.
-
-    However it ends, the last view stays, the cursor is shown, and the next line begins below.
-    """
-    from rich.console import Group
-    from rich.live import Live
-
-    target = console()
-    with Live(console=target, auto_refresh=False, vertical_overflow="crop") as live:
-
-        def show(columns: Sequence[Column], rows: Sequence[Sequence[str]], line: str) -> None:
-            text = Text(clean(line), style="dim", no_wrap=True, overflow="ellipsis")
-            parts = [make_table(columns, rows, target)[0]] if rows else []
-            live.update(Group(*parts, text), refresh=True)
-
-        yield show
+        found = [*found[: lines - 1], cut_end(" ".join(found[lines - 1 :]), width)]
+    return found
 
 
 def find_spare(
@@ -226,7 +280,7 @@ def find_spare(
 
 def measure(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[int]:
     return [
-        max(cell_len(text) for text in (column.heading, *(row[number] for row in cells)))
+        max(measure_text(text) for text in (column.heading, *(row[number] for row in cells)))
         for number, column in enumerate(columns)
     ]
 
@@ -252,7 +306,7 @@ def fit_widths(
 
 
 def print_text(text: str, *, style: str = "") -> None:
-    console().print(Text(clean_lines(text)), style=style, soft_wrap=True)
+    Terminal().print(clean_lines(text), style)
 
 
 def bar(value: float, largest: float, *, width: int = 8) -> str:
@@ -278,40 +332,3 @@ def trend(values: Sequence[float | None], *, highest: float | None = None) -> st
     return "".join(
         "·" if value is None else marks[round(min(value / top, 1) * 7)] for value in values
     )
-
-
-@contextmanager
-def progress_bar(label: str, *, is_bytes: bool = True) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function that shows progress, as a bar on standard error if it is a terminal.
-
-    The bar's thread starts with the first progress: a process with a second thread cannot fork.
-    """
-    if not sys.stderr.isatty():
-        yield lambda done, total: None
-        return
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn() if is_bytes else MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    bars = Progress(*columns, console=console(sys.stderr), transient=True)
-    task = bars.add_task(label, total=None)
-
-    def show(done: int, total: int) -> None:
-        bars.start()
-        bars.update(task, completed=done, total=total)
-
-    try:
-        yield show
-    finally:
-        bars.stop()

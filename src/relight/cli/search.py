@@ -14,8 +14,7 @@ from relight.cli.options import (
 from relight.errors import as_typed
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
+    from relight.cli.screen import Terminal
     from relight.reports.search import Hit, SearchResult
     from relight.store.queries.sessions import SessionOutcome
 
@@ -68,12 +67,10 @@ command.context_settings = {**command.context_settings, "ignore_unknown_options"
 def _print(
     found: "SearchResult", names: Mapping[str, str], outcomes: "Mapping[str, SessionOutcome]"
 ) -> None:
-    from rich.text import Text
-
     from relight.cli import screen
     from relight.reports.listing import name_outcome
 
-    target = screen.console()
+    target = screen.Terminal()
     before = None
     for hit in found.hits:
         if hit.session_id != before:
@@ -87,8 +84,8 @@ def _print(
             screen.print_text(" · ".join(filter(None, about)), style="dim")
             before = hit.session_id
         kind = f"{hit.kind} {hit.tool}" if hit.tool else hit.kind
-        label = Text(f"{hit.step:>5}  {screen.clean(kind)}  ", style="cyan")
-        target.print(label.append_text(_mark(hit)), soft_wrap=True)
+        label = target.paint(f"{hit.step:>5}  {screen.clean(kind)}  ", "cyan")
+        target.print(label + _mark(hit, target))
     if found.hits:
         total = "more" if found.total is None else f"{max(found.total, len(found.hits)):,}"
         first = found.hits[0]
@@ -99,14 +96,12 @@ def _print(
         click.echo(found.note, err=bool(found.hits))
 
 
-def _mark(hit: "Hit") -> "Text":
+def _mark(hit: "Hit", target: "Terminal") -> str:
     """The snippet with its hits in bold."""
-    from rich.text import Text
-
-    from relight.cli import screen
+    from relight.cli.screen import clean
     from relight.reports.search_query import split_snippet
 
-    text = Text(style="none")
-    for part in split_snippet(hit.snippet):
-        text.append(screen.clean(part.text), style="bold yellow" if part.is_hit else "none")
-    return text
+    return "".join(
+        target.paint(clean(part.text), "bold yellow" if part.is_hit else "")
+        for part in split_snippet(hit.snippet)
+    )

@@ -3,12 +3,17 @@
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from rich.cells import cell_len, set_cell_size
-from rich.console import Console
-from rich.padding import Padding
-from rich.text import Text
-
-from relight.cli.screen import clean, clean_lines, console, count, dollars, seconds
+from relight.cli.screen import (
+    Terminal,
+    clean,
+    clean_lines,
+    count,
+    dollars,
+    fit_text,
+    measure_text,
+    seconds,
+    wrap_text,
+)
 from relight.reports.call_subjects import describe_call
 from relight.reports.trace import Step
 from relight.text import make_line
@@ -26,12 +31,12 @@ class StepPrinter:
         self._is_full = is_full
         # paths inside the project are shown as from there
         self._folder = f"{project}/" if project else None
-        self._console: Console = console()
+        self._target = Terminal()
 
     def print(self, step: Step) -> None:
         """Print a step: a call on one line, other steps with their texts."""
         if step.cache_rebuild is not None:
-            self._print_raw(f"    {step.cache_rebuild.sentence}", style="yellow")
+            self._target.print(f"    {step.cache_rebuild.sentence}", "yellow")
         if step.kind == "call":
             self._print_call(step)
             if self._is_full:
@@ -39,7 +44,7 @@ class StepPrinter:
                 self._print_text(step.result, indent=4)
             return
         if step.kind == "prompt":
-            self._console.print()
+            self._target.print()
         self._print_line(_head(step), _facts(step), style=_style(step))
         if self._is_full or step.kind in ("prompt", "answer"):
             self._print_text(step.text, indent=4)
@@ -64,7 +69,7 @@ class StepPrinter:
             failed += 1
             if prompt is not None and prompt.step > shown:
                 self.print(prompt)
-            self._console.print()
+            self._target.print()
             self.print(step)
             if step.kind == "call" and not self._is_full:
                 result = _last_lines(step.result)
@@ -84,12 +89,12 @@ class StepPrinter:
         """Print everything about a step; what its line cuts off stands below it."""
         self._print_line(_head(step), _facts(step), style="bold")
         for name, value in _list_facts(step):
-            self._print_raw(f"  {name}: {clean(value)}", style="dim")
+            self._target.print(f"  {name}: {clean(value)}", "dim")
         for name in ("text", "injected", "arguments", "result"):
             text = getattr(step, name)
             if text:
-                self._print_raw(f"\n{name}:", style="bold")
-                self._print_raw(clean_lines(text))
+                self._target.print(f"\n{name}:", "bold")
+                self._target.print(clean_lines(text))
 
     def _print_call(self, step: Step) -> None:
         self._print_line(_head(step), _facts(step), style=STYLES.get(step.label or "", ""))
@@ -108,32 +113,27 @@ class StepPrinter:
         head = clean(head)
         if self._folder and not self._is_full:
             head = head.replace(self._folder, "")
-        room = self._console.width - cell_len(facts) - 3
-        if cell_len(head) > room and not self._is_full:
-            head = set_cell_size(head, max(room, 20) - 1).rstrip() + "…"
-        line = Text(head)
+        room = self._target.width - measure_text(facts) - 3
+        if measure_text(head) > room and not self._is_full:
+            head = fit_text(head, max(room, 20) - 1).rstrip() + "…"
         if facts:
-            line.append(f" · {facts}", style=style or "dim")
-        self._console.print(line, soft_wrap=True)
+            head += self._target.paint(f" · {facts}", style or "dim")
+        self._target.print(head)
 
     def _print_text(self, text: str | None, *, indent: int, style: str = "") -> None:
         if not text or not text.strip():
             return
         shown, rest = (text, 0) if self._is_full else cut_shown_text(text)
-        body = Text(clean_lines(shown.strip("\n")), style=style)
-        if self._console.is_terminal:
-            self._console.print(Padding(body, (0, 0, 0, indent)))
-        else:  # a pipe gets lines as they are
-            for line in body.plain.split("\n"):
-                self._print_raw(f"{' ' * indent}{line}".rstrip())
+        for line in clean_lines(shown.strip("\n")).split("\n"):
+            # a pipe gets lines as they are
+            room = self._target.width - indent
+            for part in wrap_text(line, room) if self._target.is_terminal else [line]:
+                self._target.print(f"{' ' * indent}{part}".rstrip(), style)
         if rest:
-            self._print_raw(f"{' ' * indent}… {rest:,} characters more: --full", style="dim")
+            self._target.print(f"{' ' * indent}… {rest:,} characters more: --full", "dim")
 
     def _print_brief(self, text: str) -> None:
-        self._print_raw(f"    {make_line(text, self._console.width - 4)}", style="dim")
-
-    def _print_raw(self, text: str, *, style: str = "") -> None:
-        self._console.print(Text(text, style=style), soft_wrap=True)
+        self._target.print(f"    {make_line(text, self._target.width - 4)}", "dim")
 
 
 def cut_shown_text(text: str) -> tuple[str, int]:

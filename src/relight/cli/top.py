@@ -50,7 +50,7 @@ def command(once: bool, as_json: bool) -> None:
 
 def _follow() -> None:
     """Show the sessions in place until interrupted, and import what is new meanwhile."""
-    from relight.cli.screen import live_view
+    from relight.cli.progress import live_view
     from relight.intake.watching import Watcher, WatchReport, open_watched
     from relight.reports.running import read_running_sessions
     from relight.store import open_reader
