@@ -2,8 +2,6 @@
 
 import os
 import re
-import shlex
-import tomllib
 from collections.abc import Mapping
 from datetime import date
 from functools import reduce
@@ -179,7 +177,7 @@ class NotifySettings(Struct, forbid_unknown_fields=True, omit_defaults=True):
             raise ValueError("only one of command, webhook and file can be set")
         if self.webhook is not None and not self.webhook.startswith(("https://", "http://")):
             raise ValueError("webhook must begin with https:// or http://")
-        if self.command is not None and not shlex.split(self.command):
+        if self.command is not None and not _split(self.command):
             raise ValueError("command must name a program")
 
     @property
@@ -194,7 +192,7 @@ class NotifySettings(Struct, forbid_unknown_fields=True, omit_defaults=True):
         from relight.text import hide_secrets
 
         if self.command is not None:
-            program, *words = shlex.split(self.command)
+            program, *words = _split(self.command)
             return f"command:{program}{' …' if words else ''}"
         return hide_secrets(self.to) if self.to else None
 
@@ -300,8 +298,14 @@ _EXPECTED = {
     "store.url": "an address such as postgresql://relight@localhost/relight",
     "plans": "a name, dollars a month, and days as 2026-01-31 with since before until",
 }
-_PROBLEM = re.compile(r"(.*?)(?: - at (?:`key` in )?`(\$[^`]*)`)?", re.DOTALL)
-_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`|Invalid enum value '(.*)'", re.DOTALL)
+_PROBLEM = r"(?s)(.*?)(?: - at (?:`key` in )?`(\$[^`]*)`)?"
+_UNKNOWN = r"(?s)Object contains unknown field `(.*)`|Invalid enum value '(.*)'"
+
+
+def _split(command: str) -> list[str]:
+    from shlex import split
+
+    return split(command)
 
 
 def find_home(
@@ -325,6 +329,8 @@ def read_config(home: Path) -> Config:
     except (OSError, UnicodeDecodeError) as error:
         hint = "check the file's permissions"
         raise RelightError(f"cannot read {path}: {error}", hint) from error
+    import tomllib  # most homes have no such file
+
     try:
         fields = tomllib.loads(text)
         settings = msgspec.convert(fields, Settings)
@@ -336,6 +342,8 @@ def read_config(home: Path) -> Config:
     except msgspec.ValidationError as error:
         raise _explain(path, fields, str(error)) from error
     if settings.timezone is not None:
+        from relight.times import check_timezone
+
         check_timezone(settings.timezone, f"{path}: ")
     return Config(home=home, **msgspec.structs.asdict(settings))
 
@@ -344,7 +352,7 @@ def _explain(path: Path, fields: Mapping[str, Any], problem: str) -> RelightErro
     """The error for an unknown setting, with the nearest known one, or for a bad value."""
     from difflib import get_close_matches
 
-    found = _PROBLEM.fullmatch(problem)
+    found = re.fullmatch(_PROBLEM, problem)
     reason, place = (found[1], found[2] or "$") if found else (problem, "$")
     shown = place.removeprefix("$").removeprefix(".")
     table = shown.partition("[")[0]
@@ -354,7 +362,7 @@ def _explain(path: Path, fields: Mapping[str, Any], problem: str) -> RelightErro
     if "[...]" in shown:
         shown, value = _find_entry(table, value)
     known = _KNOWN.get(re.sub(r"\[\d+\]", "[...]", place))
-    if known and (unknown := _UNKNOWN.fullmatch(reason)):
+    if known and (unknown := re.fullmatch(_UNKNOWN, reason)):
         name = unknown[1] or unknown[2]
         near = get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
@@ -387,14 +395,3 @@ def _is_valid(table: str, entries: Mapping[str, Any]) -> bool:
     except msgspec.ValidationError:
         return False
     return True
-
-
-def check_timezone(name: str, place: str = "") -> None:
-    """Raise if there is no such time zone; `place` is where it is named."""
-    from zoneinfo import ZoneInfo
-
-    try:
-        ZoneInfo(name)
-    except (ValueError, OSError, LookupError) as error:
-        hint = 'name one such as "Europe/Berlin" or "UTC"'
-        raise RelightError(f"{place}timezone {name!r} is not known", hint) from error

@@ -1,7 +1,6 @@
 """The errors that Relight reports to a person, and the command that their hints name."""
 
 import re
-import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,14 @@ def name_home(home: "str | Path | None" = None) -> None:
     """Let the commands in hints name this folder, so that they lead to the same store."""
     from pathlib import Path  # slow to load
 
-    TypedCommand.home = shlex.quote(str(Path(home).expanduser().absolute())) if home else None
+    TypedCommand.home = quote_path(Path(home).expanduser().absolute()) if home else None
+
+
+def quote_path(path: "str | Path") -> str:
+    """Return a path as one word of a shell's command."""
+    from shlex import quote
+
+    return quote(str(path))
 
 
 def as_typed(text: str) -> str:

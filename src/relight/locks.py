@@ -1,7 +1,6 @@
 """Files for their owner alone, files that one process at a time holds, objects renewed in forks."""
 
 import os
-import shlex
 import stat
 import time
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, Protocol
 from weakref import WeakSet
 
-from relight.errors import RelightError
+from relight.errors import RelightError, quote_path
 
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
@@ -35,7 +34,7 @@ def check_place(home: Path, file: Path) -> None:
     if os.name == "posix" and home.stat().st_mode & stat.S_IWOTH:
         raise RelightError(
             f"every user of this machine may write in {home}",
-            f"run: chmod go-w {shlex.quote(str(home))}",
+            f"run: chmod go-w {quote_path(home)}",
         )
     if file.is_symlink():
         raise RelightError(
@@ -116,9 +115,7 @@ def read_secret(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise RelightError(f"cannot read the token in {path}: {error}") from error
     if mode & 0o077 and os.name == "posix":
-        raise RelightError(
-            f"other users may open {path}", f"run: chmod 600 {shlex.quote(str(path))}"
-        )
+        raise RelightError(f"other users may open {path}", f"run: chmod 600 {quote_path(path)}")
     if not text.strip():
         raise RelightError(f"{path} is empty", "write a long secret into it")
     return text.strip()

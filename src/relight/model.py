@@ -6,13 +6,13 @@ sums do not depend on order.
 """
 
 from functools import lru_cache
-from hashlib import blake2b
 from itertools import filterfalse
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from relight.checks import LATEST_MS
+from relight.names import blake2b
 
 Moment = Annotated[int, Meta(ge=0, lt=LATEST_MS)]
 MOST_TOKENS = 10**11  # of one call: more is an error, and sums would not fit

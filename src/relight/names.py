@@ -4,15 +4,18 @@ A model has many names; reports group by the one that `data/models.toml` gives i
 """
 
 import re
-import tomllib
 import unicodedata
 from collections.abc import Mapping
 from functools import cache, lru_cache
-from hashlib import blake2b
 
 from msgspec import Struct
 
 from relight.data import read_data
+
+try:
+    from _blake2 import blake2b as blake2b  # hashlib's own; that loads OpenSSL first, for 3 ms
+except ImportError:  # another Python than CPython
+    from hashlib import blake2b as blake2b
 
 LIMIT = 60
 TOOL_LIMIT = 64
@@ -117,6 +120,8 @@ def _shorten(model: str) -> str:
 @cache
 def read_model_rules() -> ModelRules:
     """Return the rules that Relight comes with."""
+    import tomllib
+
     table = tomllib.loads(read_data("models.toml"))
     makers = "|".join(map(re.escape, table["bedrock_makers"]))
     return ModelRules(

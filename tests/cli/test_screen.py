@@ -1,6 +1,7 @@
 """Tables in terminals of different widths, with and without colours."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,7 @@ from typing import Any
 import pytest
 from click import Context, Group
 from click.testing import CliRunner
-from rich.console import Console
-from rich.table import Table
+from rich.cells import cell_len, set_cell_size
 
 import serving
 from relight.cli import COMMANDS, relight, screen
@@ -105,20 +105,52 @@ def test_a_column_may_go_on_below_before_it_is_cut(
 def test_every_table_fits_the_window_and_shows_all_that_matters(
     words: str, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[tuple[int, list[str]]] = []
+    made: list[tuple[list[str], list[str]]] = []
     make = screen.make_table
 
-    def watch(columns: Any, rows: Any, target: Console, **more: Any) -> tuple[Table, list[str]]:
-        table, left_out = make(columns, rows, target, **more)
-        made.append((target.width, left_out))
-        return table, left_out
+    def watch(*given: Any, **more: Any) -> tuple[list[str], list[str]]:
+        made.append(make(*given, **more))
+        return made[-1]
 
     monkeypatch.setattr(screen, "make_table", watch)
     text = run(words, columns=width)
     assert made, text
-    for found, left_out in made:
-        assert found == width, text
+    for lines, left_out in made:
+        assert max(map(screen.measure_text, lines)) <= width, text
         assert not {"output", "project", "cost", "outcome"} & {*left_out}, text
+
+
+def test_widths_are_those_of_rich_and_plain_text_does_not_load_it() -> None:
+    texts = (
+        "plain",
+        "–…·→█",
+        "漢字",
+        "e\u0301",
+        "👩‍👩‍👧 family",
+        "☎️",
+        "a\u200bb",
+        "ｆｕｌｌ",
+        "Ωμέγα",
+        "",
+    )
+    for text in texts:
+        assert screen.measure_text(text) == cell_len(text), text
+        for width in (0, 1, 3, 9):
+            assert screen.fit_text(text, width) == set_cell_size(text, width), (text, width)
+    sure = [chr(code) for code in range(0x10000) if not screen.UNSURE.match(chr(code))]
+    assert {cell_len(one) for one in sure} == {1}
+    code = (
+        "import sys; from relight.cli.screen import Column, print_table, print_text\n"
+        "print_table([Column('a', is_number=False), Column('b')], [['x – y', '1']])\n"
+        "print_text('done …', style='dim'); sys.exit('rich' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, capture_output=True)
+
+
+def test_long_words_are_broken_and_wide_characters_counted() -> None:
+    assert screen.wrap_text("漢字漢字 ab", 4) == ["漢字", "漢字", "ab"]
+    assert screen.wrap_text("  indented words", 8) == ["  indent", "ed words"]
+    assert screen.wrap_text("", 8) == [""]
 
 
 @pytest.mark.parametrize("words", ["sessions", "job", "job history", "failures"])

@@ -5,12 +5,11 @@ import os
 import sys
 from contextlib import suppress
 from importlib import import_module
-from shlex import quote
 from typing import Any, NoReturn, TextIO
 
 import click
 
-from relight.errors import RelightError, StoreError, TypedCommand, as_typed, name_home
+from relight.errors import RelightError, StoreError, TypedCommand, as_typed, name_home, quote_path
 
 TYPED = "RELIGHT_COMMAND"  # `./dev` sets it
 # the variable that is set if a shell asks for completions
@@ -197,14 +196,21 @@ def _find_command() -> str:
         return typed
     script = sys.argv[0].replace(os.sep, "/").split("/") if sys.argv else []
     if script[-2:] == ["relight", "__main__.py"]:
-        return f"{quote(sys.orig_argv[0])} -m relight"
-    if script[-1:] == ["relight"]:
-        import shutil  # slow to load, like pathlib
-        from pathlib import Path
-
-        if shutil.which("relight") != str(Path(sys.argv[0]).absolute()):
-            return quote(sys.argv[0])
+        return f"{quote_path(sys.orig_argv[0])} -m relight"
+    if script[-1:] == ["relight"] and not _is_first(os.path.abspath(sys.argv[0])):  # noqa: PTH100
+        return quote_path(sys.argv[0])
     return "relight"
+
+
+def _is_first(program: str) -> bool:
+    """True if a shell that is given the name of this program starts it.
+
+    As `shutil.which` finds it, which takes as long to load as the help to print.
+    """
+    name = os.path.basename(program)  # noqa: PTH119
+    found = (f"{folder}/{name}" for folder in os.get_exec_path())
+    usable = (one for one in found if os.access(one, os.X_OK) and os.path.isfile(one))  # noqa: PTH113
+    return next(usable, None) == program
 
 
 def _check_database(home: str | None, error: Exception) -> None:

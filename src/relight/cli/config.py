@@ -23,12 +23,12 @@ from relight.config import (
     PlanSettings,
     PriceKey,
     TemplateSettings,
-    check_timezone,
     find_home,
     read_config,
 )
 from relight.errors import RelightError, as_typed
 from relight.text import dollars
+from relight.times import check_timezone
 
 SETTINGS = """Settings in config.toml:
 
