@@ -44,7 +44,6 @@ STAGES = {
     "relight.store.derive": "writer: roll-ups, outcomes, scores, skills",
     "relight.store.derive.pricing": "writer: prices",
     "relight.prices": "writer: prices",
-    "genai_prices": "writer: prices",
     "relight.store.Store.transaction": "writer: commit",
 }
 

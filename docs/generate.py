@@ -30,7 +30,11 @@ from relight.web.glossary import read_terms
 from relight.web.openapi import build_document, format_document
 from relight.web.routes import DOCUMENT
 
+sys.path.insert(0, str(Path(__file__).parent))
+from price_lists import write_lists
+
 FOLDER = Path(__file__).parent / "reference"
+PRICE_LISTS = Path(package.__file__).parent / "data" / "price_lists.json"
 PICTURED = datetime(2026, 11, 15, 18, tzinfo=UTC)
 HEAD = "<!-- Written by `./dev docs`; do not edit. -->\n"
 # the parts of the Python page, and an example of every public name
@@ -51,6 +55,7 @@ def files() -> dict[Path, str]:
         FOLDER / "glossary.md": glossary_page(),
         FOLDER / "python.md": python_page(),
         DOCUMENT: format_document(),
+        PRICE_LISTS: write_lists(),
     }
 
 

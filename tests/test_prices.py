@@ -27,6 +27,7 @@ from relight.prices import (
     context_window,
     find_price,
     price_usage,
+    read_lists,
     reported_cost,
 )
 from relight.store import open_store
@@ -401,6 +402,44 @@ def test_costs_agree_with_genai_prices_on_every_tenth_model() -> None:
     assert len(agreed) > 180
 
 
+def list_words(rule: object) -> list[str]:
+    """The names in a rule of the library by which it finds a model."""
+    (value,) = vars(rule).values()
+    return (
+        [value] if isinstance(value, str) else [word for one in value for word in list_words(one)]
+    )
+
+
+def find_in_library(name: str, provider: str) -> tuple[str, str] | None:
+    identity, address = (None, provider) if "://" in provider else (provider or None, None)
+    try:
+        found, model = get_snapshot().find_provider_model(name, None, identity, address)
+    except LookupError:
+        return None
+    return found.id, model.id
+
+
+def test_the_table_finds_every_name_that_the_library_knows_as_the_library_does() -> None:
+    """Each model by its id and by all names in its rule, at its seller, at others and at none."""
+    lists = read_lists()
+    assert [one.id for one in lists.sellers] == [one.id for one in get_snapshot().providers]
+    compared = 0
+    for provider in get_snapshot().providers:
+        for number, model in enumerate(provider.models):
+            words = {model.id.lower(), *map(str.lower, list_words(model.match))}
+            others = ("", "litellm", "azure", "google", "https://api.openai.com/v1")
+            asked = {(word, provider.id) for word in words}
+            asked |= {(word, others[number % len(others)]) for word in words}
+            asked |= {(f"{provider.id}/{model.id}".lower(), "litellm")}
+            asked |= {(f"{model.id}-20251101".lower(), provider.id)}
+            for name, seller in asked:
+                found = lists.find_model(name, seller)
+                ids = found and (found[0].id, found[1].id)
+                assert ids == find_in_library(name, seller), (name, seller)
+                compared += 1
+    assert compared > 8000
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.data(), usages, tokens, times)
 def test_costs_agree_with_genai_prices_for_any_usage_at_any_time(
@@ -442,7 +481,7 @@ def test_a_price_list_comes_back_from_json_as_it_was(data: st.DataObject) -> Non
     assert msgspec.json.decode(kept, type=PriceList | None) == prices
 
 
-def test_prices_kept_by_the_store_need_no_price_library() -> None:
+def test_prices_need_no_price_library() -> None:
     kept = msgspec.json.encode(find_price("claude-opus-5-5")).decode()
     script = (
         "import msgspec, sys\n"
@@ -452,6 +491,7 @@ def test_prices_kept_by_the_store_need_no_price_library() -> None:
         "assert price_usage(Usage(5, 0, 0, 5), prices, at=0).nanos == 120_000\n"
         "config = Settings(prices={'mine': {'input_usd_per_mtok': 1}})\n"
         "assert find_price('mine', config=config) and not find_price('<synthetic>')\n"
+        "assert find_price('gpt-5.2-codex') and not find_price('qwen3.6-27b')\n"
         "sys.exit(any(name.startswith(('genai_prices', 'pydantic')) for name in sys.modules))\n"
     )
     subprocess.run([sys.executable, "-c", script, kept], check=True, timeout=60)

@@ -45,7 +45,7 @@ def test_help_loads_click_alone() -> None:
     ("words", "allowed"),
     [
         (["report", "--json"], {"msgspec", "sqlite3"}),
-        (["report"], {"msgspec", "sqlite3", "rich"}),
+        (["report"], {"msgspec", "sqlite3"}),
         (["import"], {"msgspec", "sqlite3"}),
         (["job", "list", "--json"], {"msgspec", "sqlite3"}),
         (["scheduler", "--once"], {"msgspec", "sqlite3"}),

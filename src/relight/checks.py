@@ -127,3 +127,16 @@ def expand_path(setting: str, text: str, *, environment: Mapping[str, str] | Non
         return known[name]
 
     return Path(_VARIABLE.sub(read_variable, text)).expanduser()
+
+
+def is_private(address: str) -> bool:
+    """True if an IP address is of this machine or of a private network; False for a name."""
+    import ipaddress
+
+    try:
+        known = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(known, ipaddress.IPv6Address) and known.ipv4_mapped:
+        known = known.ipv4_mapped
+    return known.is_loopback or (known.is_private and not known.is_unspecified)

@@ -1,31 +1,32 @@
 """The cost of a turn, and the source of its price.
 
-A model's prices are plain data, so that the store can keep them: a small import then never waits
-for genai-prices, which takes 195 ms to load and is imported only where it is searched. Rates are
-whole nano-dollars per million tokens and a cost is rounded once, so sums never drift.
+The lists of genai-prices are a table, `data/price_lists.json`, which `./dev docs` writes: loading
+the library takes 200 ms. Models are found in it by the library's own rules. Rates are whole
+nano-dollars per million tokens and a cost is rounded once, so sums never drift.
 """
 
 import re
 import tomllib
 from collections.abc import Mapping
-from datetime import UTC, datetime, time
+from datetime import date
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
+from relight.checks import is_private
 from relight.data import read_data
 from relight.model import Cost, Usage
 from relight.names import find_model_name
 
 if TYPE_CHECKING:
-    from genai_prices.types import ModelInfo
-
     from relight.config import Settings
 
 Source: TypeAlias = Literal["endpoint", "config", "prices.toml", "genai-prices"]
+LISTS = "price_lists.json"
 MTOK = 1_000_000
 NANOS = 10**9
 # limit of one call: a larger figure is an error, and sums would not fit
@@ -33,6 +34,7 @@ MOST_USD = 1_000_000
 UNKNOWN = Cost(None, "unknown", None)
 _RATES = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
 _BEDROCK = re.compile(r"^(?:.*/)?(?:[a-z-]+\.)?[a-z0-9]+\.(?=[a-z])")  # us.anthropic.claude-…
+_COMPACT_DATE = re.compile(r"-(20\d{6})(?=[-:]|$)")
 
 
 class Rates(Struct, frozen=True):
@@ -53,6 +55,102 @@ class Price(Struct, frozen=True):
     tiers: tuple[Rates, ...]  # for long prompts first; a call pays one tier for all its tokens
     since: int | None = None
     day_minutes: tuple[int, int] | None = None
+
+
+class MatchRule(Struct, frozen=True, array_like=True):
+    """A test of a name: it equals, begins with, ends with, contains or matches, or a list of tests.
+
+    >>> MatchRule("|", [MatchRule("=", "gpt-5"), MatchRule("^", "gpt-5-")]).accepts("gpt-5-mini")
+    True
+    """
+
+    kind: str  # one of `= ^ $ ~ /`, or `|` and `&` with a list
+    value: "str | list[MatchRule]"
+
+    def accepts(self, name: str) -> bool:
+        value = self.value
+        if isinstance(value, list):
+            tests = (rule.accepts(name) for rule in value)
+            return any(tests) if self.kind == "|" else all(tests)
+        if self.kind == "=":
+            return name == value
+        if self.kind == "^":
+            return name.startswith(value)
+        if self.kind == "$":
+            return name.endswith(value)
+        return value in name if self.kind == "~" else bool(re.search(value, name))
+
+
+class ListedRates(Struct, frozen=True, array_like=True):
+    """Rates as a list has them, for prompts above so many tokens."""
+
+    above: int
+    input: int | None
+    output: int | None
+    cache_read: int | None
+    cache_write: int | None
+    cache_write_1h: int | None
+
+
+class ListedPrice(Struct, frozen=True, array_like=True):
+    tiers: list[ListedRates]
+    since: int | None
+    day_minutes: tuple[int, int] | None
+
+
+class ListedModel(Struct, frozen=True, array_like=True):
+    id: str
+    rule: MatchRule
+    context_window: int | None
+    prices: list[ListedPrice]  # none if tokens alone do not make the price
+
+
+class Seller(Struct, frozen=True, array_like=True):
+    """A provider: rules for its own names and for the models it is known by, and its models."""
+
+    id: str
+    address: str  # an expression for its API's URL
+    names: MatchRule | None
+    makes: MatchRule | None
+    fallbacks: list[str]  # sellers in whose lists its other models are
+    models: list[ListedModel]
+
+    def find_own(self, name: str) -> ListedModel | None:
+        return next((model for model in self.models if model.rule.accepts(name)), None)
+
+
+class PriceLists(Struct, frozen=True, array_like=True):
+    """The lists of one version of genai-prices."""
+
+    version: str
+    sellers: list[Seller]
+
+    def find_model(self, name: str, provider: str) -> tuple[Seller, ListedModel] | None:
+        """The model in the list of a provider, given by name or URL; without one, of its maker."""
+        if provider == "litellm":  # a gateway, which names the provider before the model
+            before, _, after = name.partition("/")
+            is_known = before and after and self._find_named(before)
+            provider, name = (before, after) if is_known else ("", name)
+        seller = self._find_seller(provider, name)
+        found = seller and (self._match(seller, name) or self._match(seller, _write_dashes(name)))
+        return (seller, found) if seller and found else None
+
+    def _find_seller(self, provider: str, name: str) -> Seller | None:
+        if "://" in provider:
+            return next((one for one in self.sellers if re.match(one.address, provider)), None)
+        if provider:
+            return self._find_named(provider)
+        return next((one for one in self.sellers if one.makes and one.makes.accepts(name)), None)
+
+    def _find_named(self, provider: str) -> Seller | None:
+        by_id = next((one for one in self.sellers if one.id == provider), None)
+        alike = (one for one in self.sellers if one.names and one.names.accepts(provider))
+        return by_id or next(alike, None)
+
+    def _match(self, seller: Seller, name: str) -> ListedModel | None:
+        others = (self._find_named(one) for one in seller.fallbacks)
+        every = (one.find_own(name) for one in (seller, *others) if one)
+        return next((model for model in every if model), None)
 
 
 PriceList: TypeAlias = tuple[Price, ...]  # of those valid at the time of a call the last applies
@@ -168,19 +266,6 @@ def is_local_address(address: str) -> bool:
     return is_private(host)
 
 
-def is_private(address: str) -> bool:
-    """True if an IP address is of this machine or of a private network; False for a name."""
-    import ipaddress
-
-    try:
-        known = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    if isinstance(known, ipaddress.IPv6Address) and known.ipv4_mapped:
-        known = known.ipv4_mapped
-    return known.is_loopback or (known.is_private and not known.is_unspecified)
-
-
 def context_window(model: str | None, provider: str | None = None) -> int | None:
     """The tokens of prompt that a model takes; `[1m]` is Claude Code's name for a long window."""
     if model and model.lower().endswith("[1m]"):
@@ -222,67 +307,53 @@ def _spell_model(model: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(spellings + [name.removesuffix("-latest") for name in spellings]))
 
 
-def _find_model(names: tuple[str, ...], seller: str) -> "ModelInfo | None":
+def _find_model(names: tuple[str, ...], seller: str) -> ListedModel | None:
     """The model in its seller's own list, else in its maker's.
 
     Open models cost something else at each seller, and nothing on one's own machine: the maker's
     list stands in for a named seller's only where a model has one price everywhere.
     """
-    if not names:
-        return None
-    from genai_prices.data_snapshot import get_snapshot
-
-    find = get_snapshot().find_provider_model
-    for place in ["aws", seller, ""] if _BEDROCK.match(names[0]) else [seller, ""]:
-        identity, address = (None, place) if "://" in place else (place or None, None)
+    for place in ["aws", seller, ""] if names and _BEDROCK.match(names[0]) else [seller, ""]:
         for name in names:
-            try:
-                found, info = find(name, None, identity, address)
-            except LookupError:
+            if (found := read_lists().find_model(name, place)) is None:
                 continue
-            is_sold = place or found.id in _read_sheet()["one_price_vendors"]
+            is_sold = place or found[0].id in _read_sheet()["one_price_vendors"]
             if is_sold or (not seller and ":" not in name):  # deepseek-r1:8b is a local build
-                return info
+                return found[1]
     return None
 
 
-def _price_model(info: "ModelInfo", name: str) -> PriceList:
-    """The list of genai-prices as plain data; empty when tokens alone do not make the price."""
-    from genai_prices.types import ConditionalPrice, StartDateConstraint
-
-    prices = []
-    listed = info.prices
-    for each in listed if isinstance(listed, list) else [ConditionalPrice(prices=listed)]:
-        if each.prices.requests_kcount or each.prices.output_reasoning_mtok:
-            return ()  # Perplexity also charges for searches, which no agent reports
-        usd = {rate: getattr(each.prices, f"{rate}_mtok") for rate in _RATES}
-        starts = {tier.start for value in usd.values() for tier in getattr(value, "tiers", ())}
-        steps = sorted(starts | {-1}, reverse=True)
-        tiers = tuple(_build_rates(usd, name, above=step) for step in steps)
-        since, minutes, when = None, None, each.constraint
-        if isinstance(when, StartDateConstraint):
-            since = round(datetime.combine(when.start_date, time(), UTC).timestamp() * 1000)
-        elif when:
-            start, end = when.start_time, when.end_time
-            minutes = start.hour * 60 + start.minute, end.hour * 60 + end.minute
-        prices.append(Price("genai-prices", tiers, since, minutes))
-    return tuple(prices) if any(p.tiers[0].input or p.tiers[0].output for p in prices) else ()
+def _price_model(found: ListedModel, name: str) -> PriceList:
+    """The prices of a listed model, with the rates that its list leaves out."""
+    return tuple(
+        Price(
+            "genai-prices",
+            tuple(
+                _fill_rates(
+                    {rate: nanos for rate in _RATES if (nanos := getattr(tier, rate)) is not None},
+                    name,
+                    above=tier.above,
+                )
+                for tier in each.tiers
+            ),
+            each.since,
+            each.day_minutes,
+        )
+        for each in found.prices
+    )
 
 
 def _price_row(row: Mapping[str, Any], name: str, *, source: Source) -> Price:
     usd = {rate: row.get(f"{rate}_usd_per_mtok") for rate in _RATES}
+    nanos = {
+        rate: round(Decimal(str(price)) * NANOS) for rate, price in usd.items() if price is not None
+    }
     since = round(row["since"].timestamp() * 1000) if "since" in row else None
-    return Price(source, (_build_rates(usd, name, above=-1),), since)
+    return Price(source, (_fill_rates(nanos, name, above=-1),), since)
 
 
-def _build_rates(usd: Mapping[str, Any], name: str, *, above: int) -> Rates:
-    """Rates in nano-dollars; a cached token without its own costs what a fresh one does."""
-    nanos = {}
-    for rate, value in usd.items():
-        reached = [tier.price for tier in getattr(value, "tiers", ()) if tier.start <= above]
-        price = reached[-1] if reached else getattr(value, "base", value)
-        if price is not None:
-            nanos[rate] = round(Decimal(str(price)) * NANOS)
+def _fill_rates(nanos: dict[str, int], name: str, *, above: int) -> Rates:
+    """The rates in nano-dollars; a cached token without its own costs what a fresh one does."""
     fresh = nanos.get("input", 0)
     for maker, times in _read_sheet()["one_hour_cache_write_times_input"].items():
         if maker in name and "cache_write" in nanos:
@@ -290,6 +361,33 @@ def _build_rates(usd: Mapping[str, Any], name: str, *, above: int) -> Rates:
     nanos.setdefault("cache_read", fresh)
     nanos.setdefault("cache_write_1h", nanos.setdefault("cache_write", fresh))
     return Rates(above=above, **nanos)
+
+
+def _write_dashes(name: str) -> str:
+    """A name with its compact date as lists write it: gateways give `gpt-5.2-20251211`.
+
+    >>> _write_dashes("gpt-5.2-20251211"), _write_dashes("gpt-5.2-20251399")
+    ('gpt-5.2-2025-12-11', 'gpt-5.2-20251399')
+    """
+
+    def divide(found: re.Match[str]) -> str:
+        try:
+            return f"-{date.fromisoformat(found[1])}"
+        except ValueError:
+            return found[0]
+
+    return _COMPACT_DATE.sub(divide, name)
+
+
+@cache
+def read_lists() -> PriceLists:
+    """The lists that Relight comes with."""
+    return msgspec.json.decode(read_data(LISTS), type=PriceLists)
+
+
+def read_lists_version() -> str:
+    """The version of genai-prices whose lists these are; it comes first in their file."""
+    return read_data(LISTS).split('"', 2)[1]
 
 
 @cache

@@ -36,7 +36,7 @@ def put_package(folder: Path) -> Path:
     """Relight as Hermes' Python would find it once installed, beside what it needs."""
     site = Path(next(path for path in sys.path if path.endswith("site-packages")))
     folder.mkdir()
-    for name in ("msgspec", "backports", "genai_prices", "httpx2", "httpcore2", "truststore"):
+    for name in ("msgspec", "backports", "httpx2", "httpcore2", "truststore"):
         for found in [site / name, *site.glob(f"{name}*.dist-info")]:
             (folder / found.name).symlink_to(found)
     (folder / "relight").symlink_to(ROOT / "src" / "relight")

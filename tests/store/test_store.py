@@ -217,7 +217,7 @@ def test_prices_looked_up_once_are_kept_in_the_store(tmp_path: Path) -> None:
         "import sys; from relight.intake.importing import import_all;"
         "from relight.store import open_store; home, agents = sys.argv[1:];"
         "import_all(open_store(home), environment=dict(HOME=agents));"
-        "print('genai_prices' in sys.modules)"
+        "from relight.prices import read_lists; print(read_lists.cache_info().currsize)"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "relight"), str(tmp_path)]
     outputs = []
@@ -226,7 +226,7 @@ def test_prices_looked_up_once_are_kept_in_the_store(tmp_path: Path) -> None:
         outputs.append(run.stdout.strip())
         with path.open("ab") as file:
             file.write(build.as_lines([build.claude_answer(f"msg_n{number}", at=50 + number)]))
-    assert outputs == ["True", "False"]
+    assert outputs == ["1", "0"]
 
 
 def test_the_users_own_price_comes_before_the_lists(tmp_path: Path) -> None:

@@ -8,8 +8,6 @@ names again.
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property
 from hashlib import blake2b
-from importlib.util import find_spec
-from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -19,7 +17,13 @@ from relight import __version__
 from relight.data import read_data
 from relight.model import Cost, Turn, Usage
 from relight.names import find_model_name
-from relight.prices import PriceList, find_own_price, find_price, price_usage
+from relight.prices import (
+    PriceList,
+    find_own_price,
+    find_price,
+    price_usage,
+    read_lists_version,
+)
 from relight.store import Store
 from relight.store.sql import Connection, insert, replacing
 from relight.times import day_reader
@@ -218,14 +222,5 @@ class Pricing:
 
 @cache
 def list_version() -> str:
-    """Return the version of the price lists: an upgrade looks prices up again.
-
-    Read from the folder that the installer leaves: `importlib.metadata` alone takes 40 ms to load.
-    """
-    spec = find_spec("genai_prices")
-    places = (
-        Path(spec.origin).parent.parent.glob("genai_prices-*.dist-info")
-        if spec and spec.origin
-        else ()
-    )
-    return " ".join(["relight", __version__, *(place.stem for place in places)])
+    """Return the version of the price lists: an upgrade looks prices up again."""
+    return f"relight {__version__} genai_prices-{read_lists_version()}"
