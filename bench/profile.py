@@ -51,7 +51,7 @@ STAGES = {
 class SameProcess:
     """Stands for the worker processes: seals in this process."""
 
-    is_forked = False
+    is_forked, count = False, 1
     message_seconds = PIECE_SECONDS
 
     def __init__(self) -> None:

@@ -30,8 +30,8 @@ from relight.web.glossary import read_terms
 from relight.web.openapi import build_document, format_document
 from relight.web.routes import DOCUMENT
 
-sys.path.insert(0, str(Path(__file__).parent))
-from price_lists import write_lists
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from docs.price_lists import write_lists
 
 FOLDER = Path(__file__).parent / "reference"
 PRICE_LISTS = Path(package.__file__).parent / "data" / "price_lists.json"

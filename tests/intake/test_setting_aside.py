@@ -106,11 +106,14 @@ def list_aside(store: Store) -> list[tuple[str, int, int]]:
     return [(Path(one.file).name, one.offset, one.tries) for one in examine(store).set_aside.pieces]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(("workers", "can_fork"), [(1, True), (2, True), (2, False)])
 def test_a_piece_that_burns_time_in_c_is_set_aside_and_the_others_are_read(
-    tmp_path: Path, store: Store, workers: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, store: Store, workers: int, can_fork: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importing, "POOL_BYTES", 0)  # with two workers, in new interpreters
+    for limit in ("POOL_BYTES", "FORKED_POOL_BYTES"):
+        monkeypatch.setattr(importing, limit, 0)
+    if not can_fork:
+        monkeypatch.setattr("relight.intake.workers.can_fork_here", lambda: False)
     for name, text in (("a", ""), ("b", "BURN"), ("c", "")):
         write_session(tmp_path, name, text)
     found = take(store, tmp_path, workers=workers, piece_seconds=SECONDS)

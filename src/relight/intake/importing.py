@@ -20,8 +20,10 @@ from relight.store.write.tape import read_aside, read_marks, read_seen
 if TYPE_CHECKING:
     from relight.intake.workers import Workers
 
-# below this much new text, starting worker processes costs more than they save
+# below this much new text, starting several worker processes costs more than they save: new
+# interpreters load everything, forks have it
 POOL_BYTES = 12 << 20
+FORKED_POOL_BYTES = 3 << 20
 # CPU time for one piece of a file, which takes a fraction of a second
 PIECE_SECONDS = 60.0
 LOCK_SECONDS = 0.02
@@ -127,14 +129,12 @@ def import_all(
 
 
 def _start_workers(work: list[Work], most: int | None, piece_seconds: float) -> "Workers":
-    """Return several worker processes if there is much to read, else one.
-
-    They load their modules while this process loads its own.
-    """
-    from relight.intake.workers import Workers, count_cores
+    """Return several worker processes if there is much to read, else one."""
+    from relight.intake.workers import Workers, can_fork_here, count_cores
 
     size = sum(one.new_bytes for one in work if not find_source(one.source).fetch)
-    count = (most or count_cores()) if size > POOL_BYTES else 1
+    least = FORKED_POOL_BYTES if can_fork_here() else POOL_BYTES
+    count = (most or count_cores()) if size > least else 1
     return Workers(count, "relight.intake.sealing:answer_task", message_seconds=piece_seconds)
 
 

@@ -8,6 +8,8 @@ from msgspec import Struct
 from relight.errors import RelightError
 from relight.intake.importing import Imported, Work
 from relight.intake.workers import Lost, Workers
+from relight.judging.failures import read_kinds
+from relight.judging.verdicts.rules import read_rules
 from relight.model import Mark, Piece, Unreadable
 from relight.redact import redact
 from relight.sources import find_source
@@ -153,6 +155,9 @@ class Intake:
         """Read, seal and record these files; return the counts for each source."""
         if self.pool.is_forked:  # loaded here, the rules are there in each fork
             redact(b"\n", key=self.store.redaction_key)
+            if self.pool.count > 1:
+                read_rules()
+                read_kinds()
         self.total = sum(one.new_bytes for one in work)
         for one in work:
             self.counts.setdefault(one.source, Imported(one.source)).files += 1

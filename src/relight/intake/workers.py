@@ -5,6 +5,7 @@ its input and goes too. A message that takes too much CPU time ends the child th
 kernel does that, also in code that never returns to Python.
 """
 
+import gc
 import math
 import os
 import queue
@@ -132,9 +133,8 @@ class Workers:
     """
 
     def __init__(self, count: int, target: str, *, message_seconds: float) -> None:
-        self.message_seconds = message_seconds
-        # a fork has loaded everything; many processes load at once, while this one loads its own
-        self.is_forked = count == 1 and can_fork_here()
+        self.count, self.message_seconds = count, message_seconds
+        self.is_forked = can_fork_here()  # a fork has loaded everything, and shares it
         start = fork_child if self.is_forked else spawn_child
         self._start = partial(start, target, message_seconds)
         self._children: list[Child | None] = [None] * count
@@ -143,8 +143,7 @@ class Workers:
         self._sent: list[deque[bytes]] = [deque() for _ in range(count)]
         self._responses: queue.Queue[tuple[int, bytes | None]] = queue.Queue(maxsize=count * AHEAD)
         if not self.is_forked:
-            for number in range(count):
-                self._start_child(number)
+            self._start_children()
 
     def submit(self, message: bytes) -> None:
         self._waiting.append(message)
@@ -174,18 +173,25 @@ class Workers:
                     self._waiting.append(message)
                 if not self._waiting or (sent and len(self._waiting[0]) >= AHEAD_BYTES):
                     break
-                stream = (self._children[number] or self._start_child(number)).stdin
-                assert stream is not None
+                if self._children[number] is None:
+                    self._start_children()
+                child = self._children[number]
+                assert child is not None
+                assert child.stdin is not None
                 sent.append(self._waiting.popleft())
                 with suppress(BrokenPipeError):  # the end of its responses shows that it is gone
-                    write_message(stream, sent[-1])
+                    write_message(child.stdin, sent[-1])
 
-    def _start_child(self, number: int) -> Child:
-        self._children[number] = child = self._start()
-        reader = threading.Thread(target=self._read_responses, args=(number, child), daemon=True)
-        self._readers[number] = reader
-        reader.start()
-        return child
+    def _start_children(self) -> None:
+        """Start every worker that is missing, and then their threads: a fork must not have any."""
+        missing = [number for number, child in enumerate(self._children) if child is None]
+        for number in missing:
+            self._children[number] = self._start([one for one in self._children if one])
+        for number in missing:
+            words = (number, self._children[number])
+            reader = threading.Thread(target=self._read_responses, args=words, daemon=True)
+            self._readers[number] = reader
+            reader.start()
 
     def _end_child(self, number: int) -> Lost | None:
         """Take leave of a worker that has ended; return the message that it was at, if any.
@@ -247,15 +253,14 @@ class Workers:
             self._close(number, child)
 
 
-def spawn_child(target: str, message_seconds: float) -> Child:
+def spawn_child(target: str, message_seconds: float, _: Iterable[Child] = ()) -> Child:
     """Start a new interpreter that handles messages."""
     # imported here: the workers load this module too, and start no process
     from subprocess import PIPE, Popen
 
     module, function = target.split(":")
-    # values are frozen and never refer to one another in a circle: nothing to collect
     code = (
-        "import gc; gc.disable(); from relight.intake.workers import serve_messages;"
+        "from relight.intake.workers import serve_messages;"
         f" from {module} import {function} as f; serve_messages(f, {message_seconds!r})"
     )
     # with paths as they are here, even when Relight is not installed but only on sys.path
@@ -271,15 +276,15 @@ def can_fork_here() -> bool:
 class ForkedChild:
     """A copy of this process that handles messages; it starts in a millisecond."""
 
-    def __init__(self, handle: Handle, message_seconds: float) -> None:
+    def __init__(self, handle: Handle, message_seconds: float, others: Iterable[int]) -> None:
         their_input, our_output = os.pipe()
         our_input, their_output = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
-            # The parent's ends: with them open, its death would neither end the input nor break
-            # the output, and the child would wait for ever.
-            os.close(our_output)
-            os.close(our_input)
+            # The parent's ends, also to earlier forks: with them open, its death would neither end
+            # the input nor break the output, and a child would wait for ever.
+            for number in (our_output, our_input, *others):
+                os.close(number)
             _serve_in_fork(handle, message_seconds, their_input, their_output)
         os.close(their_input)
         os.close(their_output)
@@ -297,14 +302,19 @@ class ForkedChild:
         return self._code
 
 
-def fork_child(target: str, message_seconds: float) -> Child:
-    """Start a copy of this process that handles messages; a new interpreter if that is unsafe."""
+def fork_child(target: str, message_seconds: float, beside: Iterable[Child] = ()) -> Child:
+    """Start a copy of this process that handles messages; a new interpreter if that is unsafe.
+
+    `beside` are the workers whose pipes the copy must not keep open.
+    """
     from importlib import import_module
 
     if not can_fork_here():
         return spawn_child(target, message_seconds)
     module, function = target.split(":")
-    return ForkedChild(getattr(import_module(module), function), message_seconds)
+    pipes = [pipe for one in beside for pipe in (one.stdin, one.stdout)]
+    others = [pipe.fileno() for pipe in pipes if pipe is not None]
+    return ForkedChild(getattr(import_module(module), function), message_seconds, others)
 
 
 def _serve_in_fork(handle: Handle, message_seconds: float, source: int, target: int) -> None:
@@ -327,6 +337,7 @@ def serve_messages(
     function: Handle, message_seconds: float, streams: tuple[IO[bytes], IO[bytes]] | None = None
 ) -> None:
     """Handle messages from standard input on standard output, until the input ends."""
+    gc.disable()  # values are frozen and never refer to one another in a circle
     source, target = streams or (sys.stdin.buffer, sys.stdout.buffer)
     with suppress(BrokenPipeError, KeyboardInterrupt):
         while (message := read_frame(source)) is not None:
