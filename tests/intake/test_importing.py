@@ -391,7 +391,7 @@ def test_import_reads_only_the_sources_asked_for(tmp_path: Path) -> None:
 LARGE_ANSWER = """
 import os, signal, sys
 from relight.intake.workers import ForkedChild, write_message
-child = ForkedChild(lambda message: b"x" * 1_000_000, 60.0)
+child = ForkedChild(lambda message: b"x" * 1_000_000, 60.0, ())
 write_message(child.stdin, b"a message")
 if sys.argv[1] == "busy":
     child.stdout.read(1)  # it has begun to answer, and waits for room

@@ -1,11 +1,11 @@
-"""The number of worker processes, by what the process may use."""
+"""Worker processes: how many, by what the process may use, and how they are started."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-from relight.intake.workers import MOST_WORKERS, count_cores
+from relight.intake.workers import MOST_WORKERS, Workers, count_cores
 
 
 @pytest.fixture(autouse=True)
@@ -72,3 +72,18 @@ def test_the_group_of_an_older_kernel_counts(tmp_path: Path) -> None:
 def test_groups_of_another_form_are_no_limit(tmp_path: Path) -> None:
     (tmp_path / "groups").write_text("no groups here\n0:\n:::\n0::/../..\n")
     assert count_cores(tmp_path, tmp_path / "groups") == MOST_WORKERS
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/fd").exists(), reason="the system does not list open files"
+)
+def test_forks_do_not_hold_one_anothers_pipes() -> None:
+    """With the parent's end of another's pipe, a fork would keep that one alive after its death."""
+    message = b"(str(os.getpid()) + ' ' + str(len(os.listdir('/proc/self/fd')))).encode()"
+    message = message.replace(b"os.", b"__import__('os').")
+    with Workers(3, "builtins:eval", message_seconds=60) as pool:
+        assert pool.is_forked
+        found = {one for one in pool.responses([message] * 12) if isinstance(one, bytes)}
+    opened = {process: number for process, number in map(bytes.split, found)}
+    assert len(opened) == 3
+    assert len(set(opened.values())) == 1
