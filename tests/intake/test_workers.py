@@ -74,9 +74,7 @@ def test_groups_of_another_form_are_no_limit(tmp_path: Path) -> None:
     assert count_cores(tmp_path, tmp_path / "groups") == MOST_WORKERS
 
 
-@pytest.mark.skipif(
-    not Path("/proc/self/fd").exists(), reason="the system does not list open files"
-)
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are not listed")
 def test_forks_do_not_hold_one_anothers_pipes() -> None:
     """With the parent's end of another's pipe, a fork would keep that one alive after its death."""
     message = b"(str(os.getpid()) + ' ' + str(len(os.listdir('/proc/self/fd')))).encode()"
@@ -84,6 +82,6 @@ def test_forks_do_not_hold_one_anothers_pipes() -> None:
     with Workers(3, "builtins:eval", message_seconds=60) as pool:
         assert pool.is_forked
         found = {one for one in pool.responses([message] * 12) if isinstance(one, bytes)}
-    opened = {process: number for process, number in map(bytes.split, found)}
+    opened = {process: number for process, _, number in (one.partition(b" ") for one in found)}
     assert len(opened) == 3
     assert len(set(opened.values())) == 1
