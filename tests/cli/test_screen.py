@@ -116,7 +116,7 @@ def test_every_table_fits_the_window_and_shows_all_that_matters(
     text = run(words, columns=width)
     assert made, text
     for lines, left_out in made:
-        assert max(map(screen.measure_text, lines)) <= width, text
+        assert max(map(screen.count_cells, lines)) <= width, text
         assert not {"output", "project", "cost", "outcome"} & {*left_out}, text
 
 
@@ -134,7 +134,7 @@ def test_widths_are_those_of_rich_and_plain_text_does_not_load_it() -> None:
         "",
     )
     for text in texts:
-        assert screen.measure_text(text) == cell_len(text), text
+        assert screen.count_cells(text) == cell_len(text), text
         for width in (0, 1, 3, 9):
             assert screen.fit_text(text, width) == set_cell_size(text, width), (text, width)
     sure = [chr(code) for code in range(0x10000) if not screen.UNSURE.match(chr(code))]

@@ -180,7 +180,7 @@ def _print_table(arms: Sequence[str], difference: str, rows: Sequence[Sequence[s
     columns += [screen.Column(difference)]
     if any(row[4] for row in rows):
         columns.append(screen.Column("p", is_spare=True))
-    if screen.Terminal().width < WIDE:
+    if screen.Printer().width < WIDE:
         rows = [[row[0], *(cell.partition(" [")[0] for cell in row[1:3]), *row[3:]] for row in rows]
     rows = [row[: len(columns)] for row in rows]
     screen.print_table(columns, rows)

@@ -1,4 +1,4 @@
-"""What moves in a terminal: progress, and a view that is shown again and again."""
+"""Moving parts of a terminal: progress, and a view that is shown again and again."""
 
 import sys
 import time
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
-from relight.cli.screen import Column, Terminal, clean, clean_lines, cut_end, make_table, size
+from relight.cli.screen import Column, Printer, clean, clean_lines, cut_end, make_table, size
 
 if TYPE_CHECKING:
     from relight.intake.importing import Progress
@@ -33,7 +33,7 @@ def live_view() -> Iterator[Callable[[Sequence[Column], Sequence[Sequence[str]],
     with Live(console=target, auto_refresh=False, vertical_overflow="crop") as live:
 
         def show(columns: Sequence[Column], rows: Sequence[Sequence[str]], line: str) -> None:
-            now = Terminal()  # a window may have another width each time
+            now = Printer()  # a window may have another width each time
             below = now.paint(cut_end(clean(line), now.width), "dim")
             lines = make_table(columns, rows, now)[0] if rows else []
             text = Text.from_ansi("\n".join([*lines, below]), no_wrap=True, overflow="crop")

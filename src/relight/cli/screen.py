@@ -41,8 +41,8 @@ UNSURE = re.compile(
 WORD = re.compile(r"\s*\S+\s*")
 
 
-class Terminal:
-    """Where a command prints: its width, and whether it shows styles and colours."""
+class Printer:
+    """The output of a command: its width, and the styles and colours that it shows."""
 
     def __init__(self, stream: IO[str] | None = None) -> None:
         given = os.environ.get
@@ -76,7 +76,7 @@ def _find_width() -> int:
     return 80
 
 
-def measure_text(text: str) -> int:
+def count_cells(text: str) -> int:
     """Return how many cells of a terminal a text takes."""
     if not UNSURE.search(text):
         return len(text)
@@ -103,10 +103,10 @@ def wrap_text(text: str, width: int) -> list[str]:
     lines, width = [""], max(width, 2)
     for found in WORD.findall(text):
         word = found
-        if lines[-1] and measure_text(lines[-1] + word.rstrip()) > width:
+        if lines[-1] and count_cells(lines[-1] + word.rstrip()) > width:
             lines.append("")
-        while measure_text(word.rstrip()) > width:
-            end = next(n for n in range(width, 0, -1) if measure_text(word[:n]) <= width)
+        while count_cells(word.rstrip()) > width:
+            end = next(n for n in range(width, 0, -1) if count_cells(word[:n]) <= width)
             lines[-1:] = [word[:end], ""]
             word = word[end:]
         lines[-1] += word
@@ -153,7 +153,7 @@ def print_table(
     total: Sequence[str] | None = None,
 ) -> None:
     """Print a table that fits the screen: numbers stay whole, words are cut."""
-    target = Terminal()
+    target = Printer()
     lines, left_out = make_table(columns, rows, target, total=total)
     click.echo("\n".join(lines), color=True)
     if left_out:
@@ -164,7 +164,7 @@ def print_table(
 def make_table(
     columns: Sequence[Column],
     rows: Sequence[Sequence[str]],
-    target: Terminal,
+    target: Printer,
     *,
     total: Sequence[str] | None = None,
 ) -> tuple[list[str], list[str]]:
@@ -211,7 +211,7 @@ def make_table(
 
 def _align(text: str, width: int, column: Column) -> str:
     if column.is_number and not column.is_name:
-        text = " " * (width - measure_text(text)) + text
+        text = " " * (width - count_cells(text)) + text
     return fit_text(text, width)
 
 
@@ -235,14 +235,14 @@ def cut_words(words: Sequence[str], width: int) -> list[str]:
 
 
 def cut_end(word: str, width: int) -> str:
-    if measure_text(word) <= width:
+    if count_cells(word) <= width:
         return word
     return f"{fit_text(word, width - 1).rstrip()}…"
 
 
 def _cut_middles(words: Sequence[str], width: int, end: int) -> dict[str, str]:
     """Return the words with as many characters at their end, which may be wide ones."""
-    room = {word: width - 1 - measure_text(word[-end:]) for word in words}
+    room = {word: width - 1 - count_cells(word[-end:]) for word in words}
     return {
         word: f"{fit_text(word, left)}…{word[-end:]}" if left > 0 else cut_end(word, width)
         for word, left in room.items()
@@ -280,7 +280,7 @@ def find_spare(
 
 def measure(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[int]:
     return [
-        max(measure_text(text) for text in (column.heading, *(row[number] for row in cells)))
+        max(count_cells(text) for text in (column.heading, *(row[number] for row in cells)))
         for number, column in enumerate(columns)
     ]
 
@@ -306,7 +306,7 @@ def fit_widths(
 
 
 def print_text(text: str, *, style: str = "") -> None:
-    Terminal().print(clean_lines(text), style)
+    Printer().print(clean_lines(text), style)
 
 
 def bar(value: float, largest: float, *, width: int = 8) -> str:

@@ -14,7 +14,7 @@ from relight.cli.options import (
 from relight.errors import as_typed
 
 if TYPE_CHECKING:
-    from relight.cli.screen import Terminal
+    from relight.cli.screen import Printer
     from relight.reports.search import Hit, SearchResult
     from relight.store.queries.sessions import SessionOutcome
 
@@ -70,7 +70,7 @@ def _print(
     from relight.cli import screen
     from relight.reports.listing import name_outcome
 
-    target = screen.Terminal()
+    target = screen.Printer()
     before = None
     for hit in found.hits:
         if hit.session_id != before:
@@ -96,7 +96,7 @@ def _print(
         click.echo(found.note, err=bool(found.hits))
 
 
-def _mark(hit: "Hit", target: "Terminal") -> str:
+def _mark(hit: "Hit", target: "Printer") -> str:
     """The snippet with its hits in bold."""
     from relight.cli.screen import clean
     from relight.reports.search_query import split_snippet

@@ -92,7 +92,7 @@ def _print(found: "SessionPage", short: dict[str, str], *, timezone: str) -> Non
 
     rows = found.sessions
     now = int(time.time() * 1000)
-    is_wide = screen.Terminal().width >= WIDE
+    is_wide = screen.Printer().width >= WIDE
     columns = [
         screen.Column("when", is_number=False, is_name=True),
         screen.Column("project", is_number=False, is_spare=True, least=8),

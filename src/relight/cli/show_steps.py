@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from relight.cli.screen import (
-    Terminal,
+    Printer,
     clean,
     clean_lines,
     count,
+    count_cells,
     dollars,
     fit_text,
-    measure_text,
     seconds,
     wrap_text,
 )
@@ -31,7 +31,7 @@ class StepPrinter:
         self._is_full = is_full
         # paths inside the project are shown as from there
         self._folder = f"{project}/" if project else None
-        self._target = Terminal()
+        self._target = Printer()
 
     def print(self, step: Step) -> None:
         """Print a step: a call on one line, other steps with their texts."""
@@ -113,8 +113,8 @@ class StepPrinter:
         head = clean(head)
         if self._folder and not self._is_full:
             head = head.replace(self._folder, "")
-        room = self._target.width - measure_text(facts) - 3
-        if measure_text(head) > room and not self._is_full:
+        room = self._target.width - count_cells(facts) - 3
+        if count_cells(head) > room and not self._is_full:
             head = fit_text(head, max(room, 20) - 1).rstrip() + "…"
         if facts:
             head += self._target.paint(f" · {facts}", style or "dim")

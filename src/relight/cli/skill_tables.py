@@ -85,7 +85,7 @@ def _list_days(daily: Daily) -> list[str]:
     if not days:
         return []
     last = date.fromisoformat(max(days))
-    shown = 14 if screen.Terminal().width >= WIDE else 7
+    shown = 14 if screen.Printer().width >= WIDE else 7
     return [(last - timedelta(days=back)).isoformat() for back in range(shown - 1, -1, -1)]
 
 
