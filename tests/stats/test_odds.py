@@ -6,6 +6,8 @@ import random
 import pytest
 
 from relight.stats.odds import (
+    MARGIN,
+    Pairs,
     Tally,
     count_more_runs,
     count_more_runs_of_jobs,
@@ -202,3 +204,43 @@ def test_looking_after_every_fifth_run_seldom_gives_a_wrong_verdict(
                 wrong += 1
                 break
     assert wrong <= 8
+
+
+def test_tasks_on_both_models_say_more_if_the_models_fail_at_the_same_ones() -> None:
+    """54 of 60 succeed on both models: as counts that is little, as the same tasks it is much."""
+    a, b = Tally(90, 10), Tally(0, 0)
+    alike = weigh_job(a, b, pairs=Pairs(both=54, neither=6)).good
+    apart = weigh_job(a, b, pairs=Pairs(both=48, only_a=6, only_b=6)).good
+    counted = weigh_job(a, Tally(54, 6)).good
+    assert alike > math.log(10)
+    assert apart < counted < alike
+
+
+def test_past_tasks_that_are_harder_than_the_runs_do_not_make_a_model_look_worse() -> None:
+    hard = Pairs(both=48, only_a=3, only_b=3, neither=6)
+    assert judge_job(Tally(990, 10), Tally(51, 9)) == "worse"
+    assert judge_job(Tally(990, 10), Tally(0, 0), pairs=hard) == "cannot tell yet"
+    assert weigh_job(Tally(990, 10), Tally(0, 0), pairs=hard).worse < 0
+
+
+def test_pairs_alone_show_harm() -> None:
+    assert judge_job(Tally(0, 0), Tally(0, 0), pairs=Pairs(both=20, only_a=8)) == "worse"
+    low, high = find_interval([(Tally(95, 5), Tally(0, 0))], pairs=Pairs(both=20, only_a=8))
+    assert low < -0.28 < high < 0
+
+
+@pytest.mark.parametrize("likeness", [0.0, 0.3, 0.9])
+def test_a_wrong_verdict_by_pairs_stays_rare_at_every_look(likeness: float) -> None:
+    """Looked at three times in 60 tasks, 300 times, for models equal or a margin worse."""
+    wrong = {"worse": 0, "good enough": 0}
+    for behind, verdict in ((0.0, "worse"), (MARGIN, "good enough")):
+        for number in range(300):
+            dice = random.Random(f"{likeness} {behind} {number}")
+            p, q = 0.95, 0.95 - behind
+            both = min(p * q + likeness * math.sqrt(p * (1 - p) * q * (1 - q)), q)
+            ends = dice.choices(range(4), [both, p - both, q - both, 1 - p - q + both], k=60)
+            looks = (Pairs(*(ends[:runs].count(end) for end in range(4))) for runs in (20, 40, 60))
+            a, b = Tally(190, 10), Tally(0, 0)
+            wrong[verdict] += any(judge_job(a, b, pairs=one) == verdict for one in looks)
+    # 5 % of 300, and what 99 of 100 simulations stay within
+    assert max(wrong.values()) <= 24

@@ -17,7 +17,13 @@ from build import wait_for
 from relight.errors import MissingError, RelightError
 from relight.reports.alarm_watch import refresh_alarms
 from relight.reports.alarms import read_alarms
-from relight.reports.canaries import CanaryReport, describe_switch, read_canary_list
+from relight.reports.canaries import (
+    CanaryReport,
+    describe_switch,
+    read_canary_evidence,
+    read_canary_list,
+)
+from relight.reports.comparison.models import compare_job
 from relight.reports.needs import find_needs
 from relight.store import Store, open_store
 from relight.store.alarms import read_alarm_rows
@@ -164,6 +170,10 @@ def test_an_equal_model_is_promoted_by_itself_and_its_history_says_what_it_saved
     assert found[0].failures == 0
     assert found[0].saved_usd == pytest.approx(found[0].runs * 0.09)
     assert "saved $" in describe_switch(found[0])
+    # the trial dealt its runs, so that the difference is the model's
+    (pair,) = compare_job(store, "triage", now=days.now / 1000).pairs
+    assert (pair.verdict, pair.evidence) == ("good enough", "dealt")
+    assert "Its runs were dealt at random." in pair.sentence
     # no slot was skipped or run twice by the switch
     assert len({key for key, _ in days.ran}) == len(days.ran) == 350
 
@@ -316,6 +326,19 @@ def test_a_person_stops_a_trial_and_a_claimed_slot_runs_on_the_model_in_use(stor
         find_canary(store, "triage")
 
 
+def test_runs_that_no_trial_dealt_are_seen_not_tested(store: Store) -> None:
+    days = Days(store, {"big": 1.0, "small": 0.2})
+    days.run(60)
+    job = find_job(store, "triage")
+    add_job(store, replace(job, model="small"), now=days.now, replace=True)
+    days.run(10)
+    add_job(store, job, now=days.now, replace=True)
+    days.start()
+    days.run(10)
+    (pair,) = compare_job(store, "triage", now=days.now / 1000).pairs
+    assert (pair.verdict, pair.evidence) == ("worse", "seen")
+
+
 def test_a_run_by_hand_is_not_dealt_and_does_not_count(store: Store) -> None:
     days = Days(store, {"big": 1.0, "small": 1.0})
     days.run(40)
@@ -463,7 +486,7 @@ def test_past_tasks_are_repeated_in_a_copy_of_the_folder_on_both_models(tmp_path
         )
         one = read_canary_list(store, "mails").canaries[0]
         assert one.replay is not None
-        assert (one.replay.tasks, one.replay.successes, one.replay.check_successes) == (3, 3, 3)
+        assert (one.replay.tasks, one.replay.both, one.replay.unknown) == (3, 3, 0)
         # too few to know whether replayed tasks are like runs
         assert not one.replay.is_counted
         assert "they do not count" in one.sentence
@@ -477,6 +500,47 @@ def test_past_tasks_are_repeated_in_a_copy_of_the_folder_on_both_models(tmp_path
         # a prompt says which model it is for
         asked = [str(one.body["messages"]) for one in server.requests if one.raw]
         assert any("RUNTIME: model=cheap" in text for text in asked)
+
+
+def test_a_replayed_task_is_paired_with_the_same_task_on_the_model_in_use(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(f'timezone = "UTC"\n{PRICES}')
+    (tmp_path / "scripts").mkdir()
+    count = tmp_path / "count"
+    count.write_text("")
+    script = f"printf x >> {count}; echo mail number $(wc -c < {count}).\n"
+    (tmp_path / "scripts" / "mails.sh").write_text(script)
+    failing = {"cheap": ("number 3.", "number 7."), "big": ("number 7.", "number 9.")}
+
+    def reply(body: dict[str, Any]) -> Reply:
+        text = str(body["messages"])
+        has_failed = "replay" in asked and any(one in text for one in failing[body["model"]])
+        return Reply("[SCRIPT_FAILED]: no mail server" if has_failed else "Done.")
+
+    asked: set[str] = set()
+    with Server(reply) as server, open_store(tmp_path) as store, Holder(tmp_path) as holder:
+        job = jobs.make_job(
+            "mails", model="big", script="mails.sh", tools=["read_file"],
+            base_url=server.base_url, context_tokens=99_999,
+        )  # fmt: skip
+        now = int(time.time() * 1000)
+        add_job(store, job, now=now)
+        for _ in range(32):
+            run_now(store, "mails", holder=holder.name, execute=execute_run)
+        asked.add("replay")
+        order = CanaryOrder(model="cheap", anyway=True, replay=32)
+        plan = plan_canary(store, "mails", order, now=now + HOUR)
+        start_canary(store, plan, replay=replay_tasks(store, plan.row, number=32))
+        one = read_canary_list(store, "mails").canaries[0]
+        assert one.replay is not None
+        ends = one.replay
+        assert (ends.both, ends.only_candidate, ends.only_in_use, ends.neither) == (29, 1, 1, 1)
+        assert ends.is_counted
+        assert "(1 only on it, 1 only on the other); they count as pairs" in one.sentence
+        # they count before the first run, and their cost is the trial's
+        seen = read_canary_evidence(store, read_canaries(store, "mails")[0])
+        assert (seen.b.runs, seen.pairs.b.runs) == (0, 32)
+        assert one.low is not None
+        assert seen.spent_nanos == round((ends.cost_usd or 0) * 1e9) > 0
 
 
 def test_the_tasks_of_another_program_are_not_repeated(store: Store) -> None:

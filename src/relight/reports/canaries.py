@@ -14,7 +14,8 @@ from msgspec import Struct
 from relight.errors import as_typed
 from relight.reports.comparison.pairing import MOST_APART, MOST_UNKNOWN, RECENT_DAYS
 from relight.reports.comparison.sentences import count_of, format_points
-from relight.stats.odds import Tally, count_more_runs, find_interval
+from relight.stats.canary import CHECKED_TASKS
+from relight.stats.odds import NO_PAIRS, Pairs, Tally, count_more_runs, find_interval
 from relight.store import Store
 from relight.store.canaries import (
     CanaryArm,
@@ -36,21 +37,27 @@ Question = Literal["promote", "back"]
 
 
 class ReplayReport(Struct, frozen=True, kw_only=True):
-    """Past tasks that were repeated on the model on trial, and on the one in use as a check.
+    """Past tasks that were repeated on the model on trial and on the one in use.
 
-    They count as runs if the check succeeds as often as the live runs do. `skipped` names the tasks
-    that could not be repeated safely, with the reason.
+    Tasks are counted by which model succeeded; those with an unknown outcome apart. They count if
+    the model in use succeeds at them as often as in its runs. `skipped` names the tasks that could
+    not be repeated safely, with the reason.
     """
 
     tasks: int
-    successes: int
-    failures: int
+    both: int = 0
+    only_candidate: int = 0
+    only_in_use: int = 0
+    neither: int = 0
     unknown: int
-    check_successes: int
-    check_failures: int
     is_counted: bool
     cost_usd: float | None
     skipped: list[str] = []
+
+    @property
+    def pairs(self) -> Pairs:
+        """The tasks; the model in use is A, the one on trial B."""
+        return Pairs(self.both, self.only_in_use, self.only_candidate, self.neither)
 
 
 class SwitchReport(Struct, frozen=True, kw_only=True):
@@ -117,10 +124,11 @@ class CanaryList(Struct, frozen=True):
 
 
 class CanaryEvidence(Struct, frozen=True):
-    """The evidence about a canary: tallies with counted replays, and the arms they are from."""
+    """The evidence about a canary: runs, replayed tasks that count, and the arms they are from."""
 
     a: Tally
     b: Tally
+    pairs: Pairs
     control: CanaryArm
     candidate: CanaryArm
     replay: ReplayReport | None
@@ -139,6 +147,12 @@ class CanaryEvidence(Struct, frozen=True):
         if not self.control.priced or not self.candidate.priced:
             return None
         return _mean(self.candidate) < _mean(self.control)
+
+    @property
+    def spent_nanos(self) -> int:
+        """The known cost of the trial: its runs and the replayed tasks."""
+        replayed = self.replay.cost_usd if self.replay is not None else None
+        return self.candidate.nanos + round((replayed or 0.0) * 1e9)
 
 
 def read_canary_list(store: Store, job: str | None = None, *, now: int | None = None) -> CanaryList:
@@ -166,18 +180,16 @@ def read_canary_evidence(store: Store, row: CanaryRow) -> CanaryEvidence:
     """Return the runs that a canary is judged by."""
     control, candidate = count_arms(store, row)
     replay = msgspec.json.decode(row.replay, type=ReplayReport) if row.replay else None
-    b = _tally(candidate)
-    if replay is not None and replay.is_counted:
-        b = Tally(b.successes + replay.successes, b.failures + replay.failures)
-    return CanaryEvidence(_tally(control), b, control, candidate, replay)
+    pairs = replay.pairs if replay is not None and replay.is_counted else NO_PAIRS
+    return CanaryEvidence(_tally(control), _tally(candidate), pairs, control, candidate, replay)
 
 
 def show_canary(store: Store, row: CanaryRow, *, now: int | None = None) -> CanaryReport:
     """Return a canary with its counts, its interval and its sentence."""
     seen = read_canary_evidence(store, row)
     low = high = None
-    if seen.a.runs and seen.b.runs:
-        low, high = find_interval([(seen.a, seen.b)])
+    if seen.a.runs and seen.b.runs + seen.pairs.b.runs:
+        low, high = find_interval([(seen.a, seen.b)], pairs=seen.pairs)
     control, candidate = seen.control, seen.candidate
     report = CanaryReport(
         id=row.id,
@@ -216,7 +228,7 @@ def show_canary(store: Store, row: CanaryRow, *, now: int | None = None) -> Cana
 def _count_needed(row: CanaryRow, seen: CanaryEvidence) -> int | None:
     if row.state != "running" or row.verdict is not None:
         return None
-    return count_more_runs(seen.a, seen.b, margin=row.margin, share=row.share)
+    return count_more_runs(seen.a, seen.b, margin=row.margin, share=row.share, pairs=seen.pairs)
 
 
 def describe_canary(one: CanaryReport) -> str:
@@ -268,13 +280,14 @@ def describe_bounds(low: float | None, high: float | None) -> str:
 def _describe_replay(replay: ReplayReport | None) -> str:
     if replay is None:
         return ""
-    done = f"{replay.successes} of {replay.successes + replay.failures} replayed tasks succeeded"
+    ours, theirs = replay.pairs.b, replay.pairs.a
+    done = f"{ours.successes:.0f} of {plural(round(ours.runs), 'replayed task')} succeeded"
     if replay.is_counted:
-        return f" {done} as well, and count."
-    checked = replay.check_successes + replay.check_failures
+        only = f"{replay.only_candidate} only on it, {replay.only_in_use} only on the other"
+        return f" {done}, {theirs.successes:.0f} on the model in use ({only}); they count as pairs."
     return (
-        f" {done}; they do not count, since {replay.check_successes} of {checked} succeeded on the"
-        " model in use, where 30 must succeed as often as its runs do."
+        f" {done}; they do not count, since {theirs.successes:.0f} succeeded on the model in use,"
+        f" where {CHECKED_TASKS} must succeed as often as its runs do."
     )
 
 

@@ -19,17 +19,19 @@ from relight.names import find_model_name
 from relight.prices import find_price, price_usage
 from relight.reports.comparison.pairing import (
     RECENT_DAYS,
+    DealtRuns,
     Pairing,
     Place,
     Reason,
     Work,
     forecast_pair,
     list_shared,
+    mark_dealt,
 )
 from relight.stats.canary import forecast
 from relight.stats.odds import MARGIN, Tally
 from relight.store import Store
-from relight.store.canaries import read_canaries
+from relight.store.canaries import count_dealt
 from relight.store.queries.comparison import RunCell, read_job_cells, read_skill_cells
 from relight.store.queries.filters import Filter
 from relight.store.queries.totals import GroupSums, read_models, sum_groups
@@ -100,8 +102,7 @@ class _Question(Struct, frozen=True):
     margin: float
     now: datetime
     config: Config
-    # jobs and the models that were on trial there
-    dealt: frozenset[tuple[str | None, str]]
+    dealt: DealtRuns
 
 
 class _Use(Struct, frozen=True):
@@ -123,8 +124,7 @@ def read_savings(
     moment = datetime.fromtimestamp(at / 1000, UTC).astimezone(ZoneInfo(store.timezone))
     since = round((moment - timedelta(days=RECENT_DAYS)).timestamp() * 1000)
     first_day = (moment - timedelta(days=RECENT_DAYS)).date().isoformat()
-    dealt = frozenset((row.job, row.model) for row in read_canaries(store))
-    question = _Question(margin, moment, store.config, dealt)
+    question = _Question(margin, moment, store.config, count_dealt(store))
     first = (moment - timedelta(days=KNOWN_DAYS)).date().isoformat()
     known = read_models(store, since=first)
     found = []
@@ -275,13 +275,14 @@ def _make_tried(
     if ratio is None or ratio >= 1 or month is None:
         return None
     pair = forecast_pair(own, theirs, margin=question.margin, now=question.now)
+    pair = mark_dealt(pair, question.dealt)
     runs = 0 if pair.verdict == "good enough" else pair.more_runs
     mean = _find_mean(theirs)
     return SavingCandidate(
         model=other,
         verdict=pair.verdict,
         reason=pair.reason,
-        evidence=_describe_tried(pair, model, question.dealt),
+        evidence=_describe_tried(pair, model),
         saving_month_usd=month * (1 - ratio),
         runs_needed=runs,
         days_needed=0 if runs == 0 else pair.more_days,
@@ -289,16 +290,13 @@ def _make_tried(
     )
 
 
-def _describe_tried(
-    pair: Pairing, model: str | None, dealt: frozenset[tuple[str | None, str]]
-) -> str:
+def _describe_tried(pair: Pairing, model: str | None) -> str:
     if not list_shared(pair.jobs):
         return f"no outcome is known on the same work as {model}"
     ours = f"{pair.successes:,} of {pair.successes + pair.failures:,}"
     theirs = f"{pair.against_successes:,} of {pair.against_successes + pair.against_failures:,}"
-    is_dealt = all((job.job, pair.model) in dealt for job in list_shared(pair.jobs))
-    how = "dealt at random in a trial" if is_dealt else "seen, not dealt at random"
-    return f"{ours} succeeded, {model} {theirs}; {how}"
+    how = {"dealt": "dealt at random in a trial", "seen": "seen, not dealt at random"}
+    return f"{ours} succeeded, {model} {theirs}; {how[pair.evidence]}"
 
 
 def _find_mean(own: Work) -> float | None:

@@ -4,6 +4,7 @@ A is the model in use, B the cheaper one. Each odds ratio compares how likely th
 under two hypotheses, so a wrong verdict stays rare even if somebody looks after every run. One job
 is judged by likelihoods with A's rate integrated out; several jobs by the Mantel-Haenszel
 difference, because pooled counts mix the difficulty of the jobs into the difference of the models.
+Tasks that both models did are compared task by task.
 """
 
 import math
@@ -23,6 +24,9 @@ _NODES = 48
 _REACH = 8.0  # standard deviations
 _NOTHING = 30.0  # in logarithms
 _GRID = [step / 100 for step in range(-60, 41, 2)]
+# how alike two models may fare at one task, from not at all to as alike as their rates allow
+_LIKENESS = (0.05, 0.25, 0.5, 0.75, 0.95)
+_LEAST_CHANCE = 1e-300
 
 Verdict = Literal["good enough", "worse", "cannot tell yet"]
 
@@ -42,6 +46,26 @@ class Tally(Struct, frozen=True):
         return self.successes / self.runs
 
 
+class Pairs(Struct, frozen=True):
+    """Tasks that both models did, by who succeeded; expected counts may be fractions."""
+
+    both: float = 0.0
+    only_a: float = 0.0
+    only_b: float = 0.0
+    neither: float = 0.0
+
+    @property
+    def a(self) -> Tally:
+        return Tally(self.both + self.only_a, self.only_b + self.neither)
+
+    @property
+    def b(self) -> Tally:
+        return Tally(self.both + self.only_b, self.only_a + self.neither)
+
+
+NO_PAIRS = Pairs()
+
+
 class Odds(Struct, frozen=True):
     """Natural logarithms: `good` for "as good" against "a margin worse", `worse` for "worse"."""
 
@@ -50,14 +74,22 @@ class Odds(Struct, frozen=True):
 
 
 @lru_cache(maxsize=4096)  # lists of skills ask for the same counts again and again
-def weigh_job(a: Tally, b: Tally, *, margin: float = MARGIN) -> Odds:
-    """Return the odds of one job."""
-    same = _log_likelihood(a, b, 0.0)
-    worse = [_log_likelihood(a, b, -size) - same for size in WORSE_SIZES]
-    return Odds(same - _log_likelihood(a, b, -margin), _log_mean(worse))
+def weigh_job(a: Tally, b: Tally, *, margin: float = MARGIN, pairs: Pairs = NO_PAIRS) -> Odds:
+    """Return the odds of one job.
+
+    Runs and pairs have their own rates of A, and only the difference is the same: past tasks may be
+    easier or harder than the runs.
+    """
+
+    def weigh(d: float) -> float:
+        return _log_likelihood(a, b, d) + _log_likelihood_of_pairs(pairs, d)
+
+    same = weigh(0.0)
+    worse = [weigh(-size) - same for size in WORSE_SIZES]
+    return Odds(same - weigh(-margin), _log_mean(worse))
 
 
-def judge_job(a: Tally, b: Tally, *, margin: float = MARGIN) -> Verdict:
+def judge_job(a: Tally, b: Tally, *, margin: float = MARGIN, pairs: Pairs = NO_PAIRS) -> Verdict:
     """Return the verdict on one job, valid at any look.
 
     >>> judge_job(Tally(100, 0), Tally(70, 0))
@@ -66,13 +98,21 @@ def judge_job(a: Tally, b: Tally, *, margin: float = MARGIN) -> Verdict:
     'cannot tell yet'
     >>> judge_job(Tally(100, 0), Tally(0, 3))
     'worse'
+    >>> judge_job(Tally(90, 10), Tally(20, 1), pairs=Pairs(both=54, neither=6))
+    'good enough'
     """
-    if not a.runs or not b.runs:
+    all_a, all_b = add_tallies(a, pairs.a), add_tallies(b, pairs.b)
+    if not all_a.runs or not all_b.runs:
         return "cannot tell yet"
-    odds = weigh_job(a, b, margin=margin)
+    odds = weigh_job(a, b, margin=margin, pairs=pairs)
     if odds.good >= math.log(GOOD_ODDS):
         return "good enough"
-    return _judge_worse(odds, a.rate - b.rate, b.failures, margin)
+    return _judge_worse(odds, all_a.rate - all_b.rate, all_b.failures, margin)
+
+
+def add_tallies(one: Tally, other: Tally) -> Tally:
+    """Return the runs of both."""
+    return Tally(one.successes + other.successes, one.failures + other.failures)
 
 
 def weigh_jobs(jobs: Sequence[tuple[Tally, Tally]], *, margin: float = MARGIN) -> Odds:
@@ -105,12 +145,17 @@ def _judge_worse(odds: Odds, behind: float, failures: float, margin: float) -> V
     return "cannot tell yet"
 
 
-def find_interval(jobs: Sequence[tuple[Tally, Tally]]) -> tuple[float, float]:
-    """Return the differences (B less A) that the runs do not rule out, on a grid of 2 points."""
-    shared = [(a, b) for a, b in jobs if a.runs and b.runs]
+def find_interval(
+    jobs: Sequence[tuple[Tally, Tally]], *, pairs: Pairs = NO_PAIRS
+) -> tuple[float, float]:
+    """Return the differences (B less A) that the runs do not rule out, on a grid of 2 points.
+
+    Pairs are those of a single job.
+    """
+    shared = [(a, b) for a, b in jobs if a.runs and b.runs] or jobs
     if len(shared) == 1:
         ((a, b),) = shared
-        logs = [_log_likelihood(a, b, d) for d in _GRID]
+        logs = [_log_likelihood(a, b, d) + _log_likelihood_of_pairs(pairs, d) for d in _GRID]
     else:
         logs = [_log_normal(*difference(shared, d)) for d in _GRID]
     bar = _log_mean(logs) - math.log(WORSE_ODDS)
@@ -119,7 +164,12 @@ def find_interval(jobs: Sequence[tuple[Tally, Tally]]) -> tuple[float, float]:
 
 
 def count_more_runs(
-    a: Tally, b: Tally, *, margin: float = MARGIN, share: float = 0.2
+    a: Tally,
+    b: Tally,
+    *,
+    margin: float = MARGIN,
+    share: float = 0.2,
+    pairs: Pairs = NO_PAIRS,
 ) -> int | None:
     """Return how many more runs of B show "good enough" if B is as good as A; 0 if they do now.
 
@@ -131,7 +181,7 @@ def count_more_runs(
 
     def is_settled(more: int) -> bool:
         expected = (_add(a, more * beside, rate), _add(b, more, rate))
-        return weigh_job(*expected, margin=margin).good >= math.log(GOOD_ODDS)
+        return weigh_job(*expected, margin=margin, pairs=pairs).good >= math.log(GOOD_ODDS)
 
     return _first(is_settled, MOST_RUNS)
 
@@ -217,6 +267,36 @@ def _log_likelihood(a: Tally, b: Tally, d: float) -> float:
         value = a.successes * math.log(p) + a.failures * math.log1p(-p)
         return value + b.successes * math.log(q) + b.failures * math.log1p(-q)
 
+    return _integrate(weigh, a, b, d)
+
+
+@lru_cache(maxsize=4096)  # a trial's tasks stay the same while its runs go on
+def _log_likelihood_of_pairs(pairs: Pairs, d: float) -> float:
+    """The likelihood of the pairs if B's rate is A's plus `d`, over all rates and likenesses."""
+    if pairs == NO_PAIRS:
+        return 0.0
+    counts = (pairs.both, pairs.only_a, pairs.only_b, pairs.neither)
+
+    def weigh(p: float) -> float:
+        q = p + d
+        logs = []
+        for likeness in _LIKENESS:
+            both = p * q + likeness * (min(p, q) - p * q)
+            chances = (both, p - both, q - both, 1 - p - q + both)
+            logs.append(
+                sum(
+                    count * math.log(max(chance, _LEAST_CHANCE))
+                    for count, chance in zip(counts, chances, strict=True)
+                    if count
+                )
+            )
+        return _log_mean(logs)
+
+    return _integrate(weigh, pairs.a, pairs.b, d)
+
+
+def _integrate(weigh: Callable[[float], float], a: Tally, b: Tally, d: float) -> float:
+    """Return the logarithm of the integral over A's rate; the counts say where its peak is."""
     low, high = _find_peak(a, b, d, weigh)
     width = high - low
     terms = [log_weight + weigh(low + width * x) for x, log_weight in _nodes()]

@@ -221,6 +221,17 @@ def count_arms(store: Store, canary: CanaryRow) -> tuple[CanaryArm, CanaryArm]:
     return arms.get("control", CanaryArm()), arms.get("candidate", CanaryArm())
 
 
+def count_dealt(store: Store) -> dict[tuple[str | None, str | None, str | None], int]:
+    """Return how many ended runs were dealt to a model on trial, by job, model and model in use."""
+    rows = store.query(
+        "select canary.job, canary.model, canary.against, count(*) from canary_deal"
+        " join canary on canary.id = canary_deal.canary_id join run on run.id = canary_deal.run_id"
+        " where is_candidate = 1 and run.finished_at is not null"
+        " group by canary.job, canary.model, canary.against"
+    )
+    return {(job, model, against): number for job, model, against, number in rows}
+
+
 def count_span(
     store: Store,
     job: str,

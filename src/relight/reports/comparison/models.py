@@ -24,10 +24,12 @@ from relight.reports.comparison.pairing import (
     Place,
     estimate_pair,
     judge_pair,
+    mark_dealt,
 )
 from relight.reports.comparison.sentences import describe_pair, is_long, name_model
 from relight.stats.odds import MARGIN
 from relight.store import Store
+from relight.store.canaries import count_dealt
 from relight.store.queries import comparison as queries
 from relight.store.queries.comparison import RunCell
 from relight.store.queries.runs import find_job_names
@@ -91,7 +93,7 @@ def compare_models(
     if job is not None:
         cells = _choose_job(cells, skill, check_text("job", job))
     what = skill if job is None else f"{skill} in {job}"
-    found = _compare(cells, what, models=models, margin=margin, now=at)
+    found = _compare(store, cells, what, models=models, margin=margin, now=at)
     versions = read_versions_used(store, skill)
     arms = [replace(arm, versions=versions.get(arm.model, [])) for arm in found.models]
     notes = [*note_versions(arms), *note_places(cells), *found.notes]
@@ -116,7 +118,7 @@ def compare_job(
     cells = queries.read_job_cells(store, names[0], since=_since(at))
     if not cells:
         raise MissingError(f"the job {name!r} has not run yet", "`relight job run` runs it now")
-    found = _compare(cells, name, models=models, margin=margin, now=at)
+    found = _compare(store, cells, name, models=models, margin=margin, now=at)
     notes = found.notes
     if any(map(is_long, found.pairs)):
         notes = [
@@ -135,10 +137,10 @@ def compare_jobs(store: Store, *, margin: float = MARGIN, now: object = None) ->
     jobs: dict[str, list[RunCell]] = {}
     for cell in queries.read_job_cells(store, None, since=_since(at)):
         jobs.setdefault(cell.job or "", []).append(cell)
-    found = [
-        replace(_compare(cells, cells[0].name or job, models=None, margin=margin, now=at), job=job)
-        for job, cells in jobs.items()
-    ]
+    found = []
+    for job, cells in jobs.items():
+        one = _compare(store, cells, cells[0].name or job, models=None, margin=margin, now=at)
+        found.append(replace(one, job=job))
     return JobComparisons([one for one in found if one.pairs])
 
 
@@ -183,6 +185,7 @@ def _choose_job(cells: Sequence[RunCell], skill: str, job: str) -> list[RunCell]
 
 
 def _compare(
+    store: Store,
     cells: Sequence[RunCell],
     what: str,
     *,
@@ -197,8 +200,10 @@ def _compare(
     if models is not None:
         arms = choose_arms(arms, models, what)
 
+    dealt = count_dealt(store)
+
     def judge(a: dict[Place, RunCell], b: dict[Place, RunCell]) -> Pairing:
-        pair = estimate_pair(a, b, margin=margin, now=now)
+        pair = mark_dealt(estimate_pair(a, b, margin=margin, now=now), dealt)
         return replace(pair, sentence=describe_pair(pair, what, margin=margin))
 
     pairs = _pair(cells, arms, judge)

@@ -21,12 +21,16 @@ WIDE_MARGIN = 0.10
 # no verdict if more outcomes are unknown, or if their shares differ by more
 MOST_UNKNOWN, MOST_APART = 0.20, 0.10
 EXCEPTION_ODDS = 4.0
+# runs count as dealt at random if at least so many of the model's runs in each job were
+MOST_DEALT = 0.8
 MOST_ODDS = 1e6  # larger ones are not worth printing
 _DAY_MS = 86_400_000
 
 Reason = Literal["few runs", "different jobs", "opposite jobs", "unknown outcomes"]
 Place = tuple[str | None, str | None]
 Work = Mapping[Place, RunCell]  # the runs of one model by job and project
+# runs that were dealt in a trial, by job, model on trial and model in use
+DealtRuns = Mapping[tuple[str | None, str | None, str | None], int]
 
 
 class JobPair(Struct, frozen=True, kw_only=True):
@@ -58,8 +62,8 @@ class Pairing(Struct, frozen=True, kw_only=True):
     is the model's success rate less the other's, the mean over jobs; `low` and `high` bound it
     however often one looks. `more_runs` of the model show "good enough" if it is as good as the
     other, `wide_runs` within 10 points; they take `more_days` at the recent pace. `share` of the
-    runs are the model's. None is unknown, or more than 20,000 runs. `evidence` is "seen": the
-    models were not dealt at random.
+    runs are the model's. None is unknown, or more than 20,000 runs. `evidence` is "dealt" if the
+    model's runs were dealt at random in a trial against the other, else "seen".
     """
 
     model: str | None
@@ -68,7 +72,7 @@ class Pairing(Struct, frozen=True, kw_only=True):
     verdict: Verdict
     is_settled: bool
     reason: Reason | None
-    evidence: Literal["seen"] = "seen"
+    evidence: Literal["seen", "dealt"] = "seen"
     successes: int
     failures: int
     against_successes: int
@@ -150,6 +154,15 @@ def estimate_pair(a: Work, b: Work, *, margin: float, now: datetime) -> Pairing:
 def list_shared(jobs: Sequence[JobPair]) -> list[JobPair]:
     """Return the jobs in which both models have known outcomes."""
     return [job for job in jobs if job.verdict is not None]
+
+
+def mark_dealt(pair: Pairing, dealt: DealtRuns) -> Pairing:
+    """Return a pair with the evidence "dealt" if a trial dealt the model's runs in each job."""
+    shared = list_shared(pair.jobs)
+    is_dealt = shared and all(
+        dealt.get((job.job, pair.model, pair.against), 0) >= MOST_DEALT * job.runs for job in shared
+    )
+    return replace(pair, evidence="dealt") if is_dealt else pair
 
 
 def _pair_job(a: RunCell | None, b: RunCell | None, margin: float) -> JobPair:

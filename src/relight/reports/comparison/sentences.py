@@ -16,7 +16,10 @@ MANY_RUNS, MANY_DAYS = 1000, 90
 SHOWN_JOBS = 5
 LISTED_JOBS = 3  # with their counts in the sentence; more are in the table
 WIDEST = 0.6  # the end of the grid of differences
-NOT_DEALT = "Seen, not tested: the models were not dealt at random."
+EVIDENCE = {
+    "seen": "Seen, not tested: the models were not dealt at random.",
+    "dealt": "Its runs were dealt at random.",
+}
 
 
 def describe_pair(pair: Pairing, what: str, *, margin: float) -> str:
@@ -24,7 +27,8 @@ def describe_pair(pair: Pairing, what: str, *, margin: float) -> str:
     if pair.verdict == "good enough":
         return _describe_good(pair, what, margin)
     if pair.verdict == "worse":
-        return f"{name_model(pair.model)} does worse at {what}: {_settled(pair)}. {NOT_DEALT}"
+        how = EVIDENCE[pair.evidence]
+        return f"{name_model(pair.model)} does worse at {what}: {_settled(pair)}. {how}"
     if pair.reason == "different jobs":
         return _describe_different(pair, what)
     if pair.reason == "unknown outcomes":
@@ -47,7 +51,7 @@ def _describe_good(pair: Pairing, what: str, margin: float) -> str:
     parts = [
         f"{name_model(pair.model)} is good enough for {what}, within {format_points(margin)}{but}:"
         f" {_settled(pair)}.{wide}",
-        NOT_DEALT,
+        EVIDENCE[pair.evidence],
     ]
     if pair.is_cheaper is None:
         parts.append("Whether it is cheaper is unknown.")

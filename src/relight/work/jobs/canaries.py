@@ -17,6 +17,7 @@ from relight.reports.canaries import CanaryEvidence, read_canary_evidence
 from relight.reports.comparison.sentences import count_of
 from relight.sources.job_editors import JobEditor, find_job_editor
 from relight.stats.canary import choose_canary_step, find_share
+from relight.stats.odds import NO_PAIRS
 from relight.store import Store
 from relight.store.alarms import find_last_alarm
 from relight.store.canaries import (
@@ -88,14 +89,18 @@ def _review(store: Store, row: CanaryRow, *, now: int) -> CanaryRow | None:
         _join_last(store, row)
     seen = read_canary_evidence(store, row)
     step = choose_canary_step(
-        seen.a, seen.b, margin=row.margin, is_promoted=row.state == "promoted"
+        seen.a,
+        seen.b,
+        margin=row.margin,
+        pairs=seen.pairs,
+        is_promoted=row.state == "promoted",
     )
     if row.state == "promoted":
         return _watch(store, row, seen, is_worse=step == "stop", now=now)
     if step == "stop":
         return stop_canary(store, row, f"it does worse: {_count(row, seen)}", now=now)
-    if row.budget_nanos is not None and seen.candidate.nanos >= row.budget_nanos:
-        spent, limit = dollars(seen.candidate.nanos / 1e9), dollars(row.budget_nanos / 1e9)
+    if row.budget_nanos is not None and seen.spent_nanos >= row.budget_nanos:
+        spent, limit = dollars(seen.spent_nanos / 1e9), dollars(row.budget_nanos / 1e9)
         reason = f"its budget of {limit} is used up ({spent}): {_count(row, seen)}"
         return stop_canary(store, row, reason, now=now)
     is_good = row.verdict == "good enough" or (step == "promote" and not seen.has_unknown)
@@ -106,7 +111,7 @@ def _review(store: Store, row: CanaryRow, *, now: int) -> CanaryRow | None:
         return promote(store, row, made_by=AUTO, now=now)
     if is_good and row.verdict is None:
         return _set_verdict(store, row, "good enough", now=now)
-    share = find_share(seen.a, seen.b, first=row.first_share, margin=row.margin)
+    share = find_share(seen.a, seen.b, first=row.first_share, margin=row.margin, pairs=seen.pairs)
     if share != row.share:
         with store.transaction() as database:
             update_canary(database, row, share=share)
@@ -319,4 +324,9 @@ def deal_next(store: Store, row: CanaryRow, *, now: int) -> None:
 def _count(row: CanaryRow, seen: CanaryEvidence) -> str:
     ours = count_of(round(seen.b.successes), round(seen.b.failures))
     theirs = count_of(round(seen.a.successes), round(seen.a.failures))
-    return f"{ours} runs of {row.model} succeeded, {theirs} of {row.against}"
+    counted = f"{ours} runs of {row.model} succeeded, {theirs} of {row.against}"
+    if seen.pairs == NO_PAIRS:
+        return counted
+    done, other = seen.pairs.b, seen.pairs.a
+    tasks = f"{done.successes:.0f} and {other.successes:.0f} of {done.runs:.0f}"
+    return f"{counted}; of replayed tasks {tasks}"

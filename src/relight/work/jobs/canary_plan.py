@@ -32,8 +32,6 @@ from relight.work.jobs.registry import describe_job, find_job, schedule_of
 DAY_MS = 86_400_000
 # enough slots to know how often a job runs
 MOST_SLOTS = 5000
-# the budget of a canary that names none: so many times what its runs would cost on the model in use
-BUDGET_FACTOR = 1.0
 ADVICE = (
     "--replay N repeats past tasks first, --share 50% gives it more runs, --margin 10 asks for"
     " less; --anyway begins it"
@@ -88,11 +86,11 @@ def plan_canary(store: Store, name: str, order: CanaryOrder, *, now: int) -> Can
     a = Tally(done.successes, done.known - done.successes)
     found = forecast(
         a,
-        Tally(order.replay if order.replay >= CHECKED_TASKS else 0, 0),
         slots_a_day=_count_slots(store, job, now=now),
         first=order.share,
         margin=order.margin,
         known=done.known / done.runs if done.known else 1.0,
+        replayed=order.replay,
     )
     budget = _find_budget(order, found, done)
     row = CanaryRow(
@@ -187,12 +185,15 @@ def _count_slots(store: Store, job: str, *, now: int) -> float:
 
 
 def _find_budget(order: CanaryOrder, found: Forecast, done: SpanCount) -> float | None:
-    """Return what the runs on trial may cost: as much as they would on the model in use."""
+    """Return what a trial may cost: as much as its runs would on the model in use.
+
+    A replayed task is two runs.
+    """
     if order.budget_usd is not None:
         return order.budget_usd
     if found.runs is None or not done.priced:
         return None
-    return BUDGET_FACTOR * found.runs * done.nanos / done.priced / 1e9
+    return (found.runs + 2 * order.replay) * done.nanos / done.priced / 1e9
 
 
 def _describe(row: CanaryRow, found: Forecast, order: CanaryOrder, a: Tally) -> str:
@@ -216,7 +217,7 @@ def _describe(row: CanaryRow, found: Forecast, order: CanaryOrder, a: Tally) -> 
     budget = f" They may cost {limit}." if limit else " No cost is known, so no budget holds it."
     replayed = ""
     if order.replay >= CHECKED_TASKS:
-        replayed = f" beside {plural(order.replay, 'replayed task')} that succeed"
+        replayed = f" after {plural(order.replay, 'replayed task')}"
     return (
         f"If {row.model} is as good as {row.against or 'the model in use'}, about {runs} of it show"
         f" that within {within} {rate}{replayed}: {time} at this pace. It gets {row.share:.0%} of"

@@ -1,4 +1,4 @@
-"""Past tasks of a job, repeated on a model on trial and, as a check, on the model in use.
+"""Past tasks of a job, each repeated on a model on trial and on the model in use.
 
 A task is the prompt that a past run got, with the output of its script. It is repeated by Relight's
 own agent in a copy of the job's folder, with tools that reach nothing beyond it. Nothing is
@@ -22,7 +22,7 @@ from relight.names import find_model_name
 from relight.reports.canaries import ReplayReport
 from relight.reports.sessions import find_session
 from relight.reports.transcript import read_transcript
-from relight.stats.canary import CHECKED_TASKS, can_count
+from relight.stats.canary import can_count
 from relight.stats.odds import Tally
 from relight.store import Store
 from relight.store.canaries import CanaryRow, count_span
@@ -51,14 +51,29 @@ class PastTask(Struct, frozen=True):
     prompt: str
 
 
-class _Arm(Struct):
-    """The results of the tasks on one model."""
+class _Outcomes(Struct):
+    """The results of the tasks by which model succeeded, and what they cost."""
 
-    successes: int = 0
-    failures: int = 0
+    both: int = 0
+    only_candidate: int = 0
+    only_in_use: int = 0
+    neither: int = 0
     unknown: int = 0
     nanos: int = 0
     unpriced: int = 0
+
+    def add(self, candidate: str, in_use: str) -> None:
+        """Count a task; one outcome alone says nothing about the difference."""
+        field = _FIELDS.get((candidate, in_use), "unknown")
+        setattr(self, field, getattr(self, field) + 1)
+
+
+_FIELDS: dict[tuple[str, str], str] = {
+    ("success", "success"): "both",
+    ("success", "failure"): "only_candidate",
+    ("failure", "success"): "only_in_use",
+    ("failure", "failure"): "neither",
+}
 
 
 def replay_tasks(
@@ -85,31 +100,29 @@ def replay_tasks(
         )
     change = msgspec.json.decode(canary.change, type=dict[str, str | None])
     trial = replace(job, **change)
-    arms = {"candidate": _Arm(), "check": _Arm()}
+    done = _Outcomes()
     report(f"{plural(len(tasks), 'task')} of past runs, each in a copy of the job's folder")
-    for place, task in enumerate(tasks):
-        _repeat(store, trial, task, arms["candidate"])
-        if place < CHECKED_TASKS:
-            _repeat(store, job, task, arms["check"])
-        report(f"{place + 1} of {len(tasks)}: {_describe(arms['candidate'], canary.model)}")
-        spent = arms["candidate"].nanos + arms["check"].nanos
-        if canary.budget_nanos is not None and spent >= canary.budget_nanos:
-            skipped.append(f"{len(tasks) - place - 1} more tasks: the budget is used up")
+    for place, task in enumerate(tasks, start=1):
+        done.add(_repeat(store, trial, task, done), _repeat(store, job, task, done))
+        report(f"{place} of {len(tasks)}: {_describe(done, canary)}")
+        if canary.budget_nanos is not None and done.nanos >= canary.budget_nanos:
+            if left := len(tasks) - place:
+                skipped.append(f"{plural(left, 'more task')}: the budget is used up")
             break
-    own, check = arms["candidate"], arms["check"]
-    done = count_span(store, canary.job, canary.against)
-    live = Tally(done.successes, done.known - done.successes)
     found = ReplayReport(
-        tasks=own.successes + own.failures + own.unknown,
-        successes=own.successes,
-        failures=own.failures,
-        unknown=own.unknown,
-        check_successes=check.successes,
-        check_failures=check.failures,
-        is_counted=can_count(Tally(check.successes, check.failures), live),
-        cost_usd=None if own.unpriced or check.unpriced else (own.nanos + check.nanos) / 1e9,
+        tasks=place,
+        both=done.both,
+        only_candidate=done.only_candidate,
+        only_in_use=done.only_in_use,
+        neither=done.neither,
+        unknown=done.unknown,
+        is_counted=False,
+        cost_usd=None if done.unpriced else done.nanos / 1e9,
         skipped=skipped,
     )
+    runs = count_span(store, canary.job, canary.against)
+    live = Tally(runs.successes, runs.known - runs.successes)
+    found = replace(found, is_counted=can_count(found.pairs.a, live))
     return msgspec.json.encode(found).decode()
 
 
@@ -159,8 +172,8 @@ def _read_task(store: Store, run: RunReport) -> PastTask | str:
     return PastTask(run.run_id, prompt)
 
 
-def _repeat(store: Store, job: JobDefinition, task: PastTask, arm: _Arm) -> None:
-    """Run a task on the model of a job in a copy of its folder, and count the outcome."""
+def _repeat(store: Store, job: JobDefinition, task: PastTask, done: _Outcomes) -> str:
+    """Run a task on the model of a job in a copy of its folder; return the outcome."""
     route = choose_route(job, config=store.config)
     assert route.model is not None
     provider = " ".join((route.provider or "unknown").split())
@@ -180,13 +193,10 @@ def _repeat(store: Store, job: JobDefinition, task: PastTask, arm: _Arm) -> None
         )
         result = run_chat(store, prompt, spec)
     seen = read_run_evidence(store, result, task=job.prompt)
-    outcome = judge_run(result, None, seen=seen).outcome
-    arm.successes += outcome == "success"
-    arm.failures += outcome == "failure"
-    arm.unknown += outcome == "unknown"
     spent = count_spent(store, [result]).cost_nanos
-    arm.nanos += spent or 0
-    arm.unpriced += spent is None
+    done.nanos += spent or 0
+    done.unpriced += spent is None
+    return judge_run(result, None, seen=seen).outcome
 
 
 @contextmanager
@@ -203,5 +213,6 @@ def _copied(store: Store, job: JobDefinition) -> Iterator[Path]:
         yield folder
 
 
-def _describe(arm: _Arm, model: str) -> str:
-    return f"{arm.successes} of {arm.successes + arm.failures} succeeded on {model}"
+def _describe(done: _Outcomes, canary: CanaryRow) -> str:
+    ours, theirs = done.both + done.only_candidate, done.both + done.only_in_use
+    return f"{ours} succeeded on {canary.model}, {theirs} on {canary.against}"
