@@ -58,7 +58,7 @@ class FleetJob(Struct):
     @property
     def weight(self) -> float:
         """The share of such jobs in a fleet by their share of those drawn."""
-        return self.pace**-0.5
+        return 1 / math.sqrt(self.pace)
 
     @property
     def saving(self) -> float:
@@ -109,7 +109,7 @@ def limit_share(what: str, found: Sequence[FleetJob], jobs: Sequence[FleetJob]) 
 def make_jobs(number: int) -> list[FleetJob]:
     """Return jobs of every pace with every candidate, at rates spread evenly."""
     found = []
-    shares = {pace: often * pace**0.5 for pace, often in PACES}
+    shares = {pace: often * math.sqrt(pace) for pace, often in PACES}
     for pace, often in shares.items():
         for apart, share in APART:
             count = max(round(number * often / sum(shares.values()) * share), 1)

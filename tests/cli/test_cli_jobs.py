@@ -656,3 +656,27 @@ def test_a_cheaper_model_is_tried_shown_and_ended_from_the_command_line(cli: Cli
     assert [one["to_model"] for one in switches] == ["small", "big"]
     assert "switched" in cli.run("job", "canary", "mails")
     assert cli.do("job", "canary", "mails", "--stop").returncode == 1
+
+
+def test_a_model_is_tried_for_a_skill_in_each_of_its_jobs(cli: Cli) -> None:
+    place = ("--base-url", "http://127.0.0.1:9/v1", "--context-tokens", "99999")
+    for name, schedule in (("mails", "every 1m"), ("notes", "every 1m"), ("rare", "daily 07:00")):
+        cli.run("job", "add", name, "--schedule", schedule, "--prompt", "Sort", "--model", "big",
+                *place)  # fmt: skip
+        cli.run("skills", "record", "sort", "--job", name, "--model", "big", "--success")
+    cli.run("skills", "record", "sort", "--model", "big", "--success")
+    asked = cli.do("skills", "canary", "sort", "--model", "small", "--yes")
+    assert asked.returncode == 0, asked.stderr
+    assert "not in rare: This job cannot tell models 5 points apart" in asked.stderr
+    assert "in mails:" in asked.stderr
+    assert "1 of 4 uses in the last 30 days were outside of jobs" in asked.stderr
+    found = cli.json("skills", "canary", "sort")
+    assert {(one["job"], one["state"]) for one in found["canaries"]} == {
+        ("mails", "running"), ("notes", "running"),
+    }  # fmt: skip
+    (together,) = found["together"]
+    assert (together["model"], together["jobs"]) == ("small", ["mails", "notes"])
+    assert together["verdict"] == "cannot tell yet"
+    assert "Each job is switched by its own verdict." in cli.run("skills", "canary", "sort")
+    assert "cannot be tried for sort" in cli.fail("skills", "canary", "sort", "--model", "x")
+    assert "no use of nothing" in cli.fail("skills", "canary", "nothing")

@@ -244,3 +244,8 @@ def test_a_wrong_verdict_by_pairs_stays_rare_at_every_look(likeness: float) -> N
             wrong[verdict] += any(judge_job(a, b, pairs=one) == verdict for one in looks)
     # 5 % of 300, and what 99 of 100 simulations stay within
     assert max(wrong.values()) <= 24
+
+
+def test_counts_whose_likelihood_reaches_just_to_the_end_are_judged() -> None:
+    """Eight standard deviations from 391 of 446 end at exactly 1, where no logarithm exists."""
+    assert judge_job(Tally(362, 51), Tally(29, 4)) == "cannot tell yet"

@@ -25,6 +25,7 @@ SAME = [
     ("/api/skills/stats?since=all", ["skills", "stats", "--since", "all"]),
     ("/api/skills/ema?half_life_days=5", ["skills", "ema", "--half-life", "5"]),
     ("/api/skills/compare?skill=price-watch", ["skills", "compare", "price-watch"]),
+    ("/api/skills/price-watch/canary", ["skills", "canary", "price-watch"]),
     ("/api/jobs/price-watch/compare?margin=0.1", ["job", "compare", "price-watch", "--margin=10"]),
     ("/api/jobs", ["job", "list"]),
     ("/api/jobs/history?limit=500", ["job", "history"]),
@@ -149,6 +150,7 @@ def test_what_cannot_be_asked_is_reported_clearly(
         "/api/templates/none",
         "/api/moa/traces/none",
         "/api/skills/compare?skill=none",
+        "/api/skills/none/canary",
         "/api/none",
     ],
 )

@@ -25,6 +25,8 @@ from relight.reports.canaries import (
 )
 from relight.reports.comparison.models import compare_job
 from relight.reports.needs import find_needs
+from relight.reports.skill_canaries import read_skill_canaries
+from relight.reports.skills.uses import record_skill_invocation
 from relight.store import Store, open_store
 from relight.store.alarms import read_alarm_rows
 from relight.store.canaries import CanaryRow, read_canaries
@@ -358,6 +360,38 @@ def test_only_one_model_is_on_trial_and_not_the_one_in_use(store: Store) -> None
     with pytest.raises(RelightError, match="on trial in triage already"):
         days.start()
     assert len(read_canaries(store, "triage")) == 1
+
+
+def test_a_bad_job_of_a_skill_is_stopped_by_itself_and_named_in_the_mean(store: Store) -> None:
+    easy = Days(store, {"big": 1.0, "small": 1.0}, name="easy")
+    hard = Days(store, {"big": 0.9, "small": 0.5}, name="hard")
+    own = {days.name: days for days in (easy, hard)}
+
+    def run(slots: int, *, reviews: bool = True) -> None:
+        for _ in range(slots):
+            easy.now = hard.now = easy.now + HOUR
+            for run_id in claim_due(store, HOLDER, now=easy.now, limit=4):
+                begun = begin(store, run_id, HOLDER, now=easy.now)
+                assert begun is not None
+                own[begun[0].name].end(run_id, begun[0].model or "", begun[1].key)
+            if reviews:
+                review_canaries(store, now=easy.now + 2000)
+
+    run(100)
+    for days in own.values():
+        record_skill_invocation(
+            store, skill_name="sort", invoked_at=days.now / 1000, job_id=days.name, model="big"
+        )
+        days.start(is_auto=True)
+    run(40, reviews=False)
+    (mean,) = read_skill_canaries(store, "sort", now=easy.now).together
+    assert (mean.model, mean.jobs) == ("small", ["easy", "hard"])
+    assert mean.sentence.startswith("Over 2 jobs of sort small ")
+    assert "except in hard" in mean.sentence
+    run(250)
+    found = read_skill_canaries(store, "sort", now=easy.now)
+    assert {one.job: one.state for one in found.canaries} == {"easy": "promoted", "hard": "stopped"}
+    assert [find_job(store, name).model for name in own] == ["small", "big"]
 
 
 # --- with real schedulers, workers and a scripted endpoint

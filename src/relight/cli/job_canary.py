@@ -1,7 +1,9 @@
 """The command `job canary`."""
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -33,60 +35,26 @@ def _read_share(_: click.Context, __: click.Parameter, text: str) -> float:
     return share
 
 
-@reading_command("canary", example="relight job canary inbox --model gpt-5-mini")
-@click.argument("name", required=False)
-@click.option("--model", metavar="M", help="Try this model in a share of the job's runs.")
-@click.option("--base-url", help="The address of that model, if it is not the job's.")
-@click.option("--key-variable", metavar="NAME", help="The variable with the key for it.")
-@click.option("--provider", help="Its provider, for the price.")
-@click.option(
-    "--share",
-    callback=_read_share,
-    default="20%",
-    metavar="X",
-    help="Its first share of the runs (default: 20%; 50% after 20 clean runs).",
-)
-@margin_option
-@click.option(
-    "--budget-usd",
-    type=click.FloatRange(min=0, min_open=True),
-    help="The most that all its runs may cost.",
-)
-@click.option("--replay", type=click.IntRange(1), metavar="N", help="Repeat N past tasks first.")
-@click.option("--auto", is_flag=True, help="Switch, and go back, without asking.")
-@click.option("--anyway", is_flag=True, help="Begin also if it takes more than 180 days.")
-@click.option("--promote", "action", flag_value="promote", help="Switch the job to it.")
-@click.option("--back", "action", flag_value="back", help="Go back to the model before.")
-@click.option("--stop", "action", flag_value="stop", help="End the trial.")
-@yes_option
-@json_option
-def canary(
-    name: str | None,
-    model: str | None,
-    base_url: str | None,
-    key_variable: str | None,
-    provider: str | None,
-    share: float,
-    margin: float,
-    budget_usd: float | None,
-    replay: int | None,
-    auto: bool,
-    anyway: bool,
-    action: str | None,
-    yes: bool,
-    as_json: bool,
-) -> None:
-    """Try a cheaper model in a share of a job's runs, and switch when it is good enough.
+def trial_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of a trial to a command, which gets them as `order`; None without --model."""
 
-    Each slot is dealt at random before its run. A model that does worse is stopped. Without --model
-    the command shows the trials, and every switch with what it saved. Without a name it lists all.
-    """
-    if name is None and (model or action):
-        raise click.UsageError("name a job")
-    if model and action:
-        raise click.UsageError("--model begins a trial; --promote, --back and --stop end one")
-    with current_store() as store:
-        if model is not None and name is not None:
+    @wraps(function)
+    def with_order(
+        *,
+        model: str | None,
+        base_url: str | None,
+        key_variable: str | None,
+        provider: str | None,
+        share: float,
+        margin: float,
+        budget_usd: float | None,
+        replay: int | None,
+        auto: bool,
+        anyway: bool,
+        **others: Any,
+    ) -> None:
+        order = None
+        if model is not None:
             from relight.work.jobs.canary_plan import CanaryOrder
 
             order = CanaryOrder(
@@ -101,6 +69,64 @@ def canary(
                 anyway=anyway,
                 replay=replay or 0,
             )
+        function(order=order, **others)
+
+    options = [
+        click.option("--model", metavar="M", help="Try this model in a share of the job's runs."),
+        click.option("--base-url", help="The address of that model, if it is not the job's."),
+        click.option("--key-variable", metavar="NAME", help="The variable with the key for it."),
+        click.option("--provider", help="Its provider, for the price."),
+        click.option(
+            "--share",
+            callback=_read_share,
+            default="20%",
+            metavar="X",
+            help="Its first share of the runs (default: 20%; 50% after 20 clean runs).",
+        ),
+        margin_option,
+        click.option(
+            "--budget-usd",
+            type=click.FloatRange(min=0, min_open=True),
+            help="The most that all its runs in a job may cost.",
+        ),
+        click.option(
+            "--replay", type=click.IntRange(1), metavar="N", help="Repeat N past tasks first."
+        ),
+        click.option("--auto", is_flag=True, help="Switch, and go back, without asking."),
+        click.option("--anyway", is_flag=True, help="Begin also if it takes more than 180 days."),
+    ]
+    wrapped: Callable[..., Any] = with_order
+    for option in reversed(options):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+@reading_command("canary", example="relight job canary inbox --model gpt-5-mini")
+@click.argument("name", required=False)
+@trial_options
+@click.option("--promote", "action", flag_value="promote", help="Switch the job to it.")
+@click.option("--back", "action", flag_value="back", help="Go back to the model before.")
+@click.option("--stop", "action", flag_value="stop", help="End the trial.")
+@yes_option
+@json_option
+def canary(
+    name: str | None,
+    order: "CanaryOrder | None",
+    action: str | None,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Try a cheaper model in a share of a job's runs, and switch when it is good enough.
+
+    Each slot is dealt at random before its run. A model that does worse is stopped. Without --model
+    the command shows the trials, and every switch with what it saved. Without a name it lists all.
+    """
+    if name is None and (order or action):
+        raise click.UsageError("name a job")
+    if order and action:
+        raise click.UsageError("--model begins a trial; --promote, --back and --stop end one")
+    with current_store() as store:
+        if order is not None and name is not None:
             _begin(store, name, order, yes=yes or as_json)
         elif action is not None and name is not None:
             _answer(store, name, action)
@@ -122,15 +148,28 @@ def _find_name(store: "Store", name: str | None) -> str | None:
 
 
 def _begin(store: "Store", name: str, order: "CanaryOrder", *, yes: bool) -> None:
-    from relight.cli import screen
-    from relight.work.jobs.canary_plan import plan_canary, start_canary
+    from relight.work.jobs.canary_plan import plan_canary
 
     plan = plan_canary(store, name, order, now=round(time.time() * 1000))
+    show_plan(plan)
+    if not yes:
+        confirm(f"Try {plan.row.model} in {plan.row.job}?")
+    start_plan(store, plan, order)
+
+
+def show_plan(plan: "CanaryPlan") -> None:
+    """Print what a trial is likely to take, and the change of another scheduler's job."""
+    from relight.cli import screen
+
     click.echo(screen.clean(plan.sentence), err=True)
     if ":" in plan.row.job:
         _show_change(plan)
-    if not yes:
-        confirm(f"Try {plan.row.model} in {plan.row.job}?")
+
+
+def start_plan(store: "Store", plan: "CanaryPlan", order: "CanaryOrder") -> None:
+    """Repeat past tasks if that was asked for, and begin a trial."""
+    from relight.work.jobs.canary_plan import start_canary
+
     replay = None
     if order.replay:
         from relight.work.jobs.replays import replay_tasks

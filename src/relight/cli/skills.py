@@ -225,6 +225,6 @@ def record(
         click.echo(clean(f"recorded a use of {skill} as number {number}{apart}"))
 
 
-command.more = {"install": "skill_install"}
+command.more = {"install": "skill_install", "canary": "skill_canary"}
 for sub in (stats, ema, compare, record):
     command.add_command(sub)

@@ -28,6 +28,7 @@ from relight.reports.comparison.pairing import (
     list_shared,
     mark_dealt,
 )
+from relight.reports.comparison.sentences import count_of
 from relight.stats.canary import forecast
 from relight.stats.odds import MARGIN, Tally
 from relight.store import Store
@@ -39,6 +40,7 @@ from relight.text import dollars, plural
 
 # untried models: those used in these days, so many for an item, if they are clearly cheaper
 KNOWN_DAYS, MOST_UNTRIED, LARGEST_RATIO = 90, 3, 0.9
+SHOWN_JOBS = 3
 
 OBSTACLES: dict[Reason, str] = {
     "different jobs": "it ran other work",
@@ -293,10 +295,23 @@ def _make_tried(
 def _describe_tried(pair: Pairing, model: str | None) -> str:
     if not list_shared(pair.jobs):
         return f"no outcome is known on the same work as {model}"
-    ours = f"{pair.successes:,} of {pair.successes + pair.failures:,}"
-    theirs = f"{pair.against_successes:,} of {pair.against_successes + pair.against_failures:,}"
     how = {"dealt": "dealt at random in a trial", "seen": "seen, not dealt at random"}
-    return f"{ours} succeeded, {model} {theirs}; {how[pair.evidence]}"
+    return f"{_count_by_job(pair, model)}; {how[pair.evidence]}"
+
+
+def _count_by_job(pair: Pairing, model: str | None) -> str:
+    """Return the counts of both models, job by job if there are several."""
+    shared = list_shared(pair.jobs)
+    counts = [
+        f"{count_of(job.successes, job.failures)} succeeded{{}}, {model}"
+        f" {count_of(job.against_successes, job.against_failures)}"
+        for job in shared
+    ]
+    if len(shared) == 1:
+        return counts[0].format("")
+    listed = [text.format(f" in {job.name}") for text, job in zip(counts, shared, strict=True)]
+    more = [f"{len(listed) - SHOWN_JOBS} more jobs"] if len(listed) > SHOWN_JOBS else []
+    return "; ".join([*listed[:SHOWN_JOBS], *more])
 
 
 def _find_mean(own: Work) -> float | None:

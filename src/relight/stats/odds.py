@@ -110,6 +110,11 @@ def judge_job(a: Tally, b: Tally, *, margin: float = MARGIN, pairs: Pairs = NO_P
     return _judge_worse(odds, all_a.rate - all_b.rate, all_b.failures, margin)
 
 
+def is_worse_by(a: Tally, b: Tally, *, odds: float) -> bool:
+    """True if the odds for "worse" are at least so high: a hint, not a verdict."""
+    return weigh_job(a, b).worse >= math.log(odds)
+
+
 def add_tallies(one: Tally, other: Tally) -> Tally:
     """Return the runs of both."""
     return Tally(one.successes + other.successes, one.failures + other.failures)
@@ -318,10 +323,12 @@ def _find_peak(
 
     def find_end(end: float) -> float:
         side = 1.0 if end > p else -1.0
+        # a point as near to the end as rounding is the end itself, where no logarithm exists
+        most = abs(end - p) * (1 - 1e-9)
         reach = _REACH / math.sqrt(bend)
-        while abs(end - p) > reach and weigh(p + side * reach) > bar:
+        while most > reach and weigh(p + side * reach) > bar:
             reach *= 2
-        return end if abs(end - p) <= reach else p + side * reach
+        return end if most <= reach else p + side * reach
 
     return find_end(max(0.0, -d)), find_end(min(1.0, 1.0 - d))
 

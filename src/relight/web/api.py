@@ -26,6 +26,7 @@ from relight.reports.listing import SessionPage
 from relight.reports.listing import list_sessions as list_page
 from relight.reports.needs import Need, find_needs
 from relight.reports.savings import SavingsReport, read_savings
+from relight.reports.skill_canaries import SkillCanaries, read_skill_canaries
 from relight.reports.search import SearchResult, find_hits
 from relight.reports.search_query import QueryError
 from relight.reports.skills.averages import SkillAverages, query_skill_ema, read_half_life
@@ -266,6 +267,11 @@ def list_all_canaries(store: Store, _: given.NoParameters, __: Path) -> CanaryLi
     return read_canary_list(store)
 
 
+def list_skill_canaries(store: Store, _: given.NoParameters, path: Path) -> SkillCanaries:
+    """Models on trial in the jobs that use a skill, and the mean over these jobs."""
+    return read_skill_canaries(store, path["skill"])
+
+
 def list_traces(store: Store, _: given.NoParameters, __: Path) -> trace_report.TraceList:
     """Traced sessions of mixtures, newest first."""
     return trace_report.TraceList(trace_report.list_traces(store))
@@ -350,6 +356,7 @@ QUERIES = (
     Query("/api/skills/stats", given.SkillDayParameters, read_skill_stats, may_miss=True),
     Query("/api/skills/ema", given.SkillAverageParameters, read_skill_averages),
     Query("/api/skills/compare", given.SkillComparisonParameters, compare_skill, may_miss=True),
+    Query("/api/skills/{skill:path}/canary", given.NoParameters, list_skill_canaries),
     Query("/api/jobs", given.NoParameters, list_jobs),
     Query("/api/jobs/history", given.RunListParameters, list_runs, may_miss=True),
     Query("/api/canaries", given.NoParameters, list_all_canaries),

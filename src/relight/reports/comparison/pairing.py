@@ -172,8 +172,7 @@ def _pair_job(a: RunCell | None, b: RunCell | None, margin: float) -> JobPair:
     if a is not None and b is not None and a.known and b.known:
         dear, cheap = (Tally(cell.successes, cell.known - cell.successes) for cell in (a, b))
         verdict = odds.judge_job(dear, cheap, margin=margin)
-        worse = odds.weigh_job(dear, cheap, margin=margin).worse
-        is_exception = worse >= math.log(EXCEPTION_ODDS)
+        is_exception = odds.is_worse_by(dear, cheap, odds=EXCEPTION_ODDS)
     return JobPair(
         job=one.job,
         project=one.project,
