@@ -96,8 +96,8 @@ SAME_NOUN = """
     stop_canary write_match
 """
 SAME_ROLE = """
-    add answer_event clear command compare connect delete export main postpone read_table record
-    refresh remove report restore run settle show stats
+    add answer_event canary clear command compare connect delete export main postpone read_table
+    record refresh remove report restore run settle show stats
 """
 
 

@@ -32,7 +32,7 @@ from relight.reports.comparison.sentences import count_of
 from relight.stats.canary import forecast
 from relight.stats.odds import MARGIN, Tally
 from relight.store import Store
-from relight.store.canaries import count_dealt
+from relight.store.canaries import count_trial_runs
 from relight.store.queries.comparison import RunCell, read_job_cells, read_skill_cells
 from relight.store.queries.filters import Filter
 from relight.store.queries.totals import GroupSums, read_models, sum_groups
@@ -126,7 +126,7 @@ def read_savings(
     moment = datetime.fromtimestamp(at / 1000, UTC).astimezone(ZoneInfo(store.timezone))
     since = round((moment - timedelta(days=RECENT_DAYS)).timestamp() * 1000)
     first_day = (moment - timedelta(days=RECENT_DAYS)).date().isoformat()
-    question = _Question(margin, moment, store.config, count_dealt(store))
+    question = _Question(margin, moment, store.config, count_trial_runs(store))
     first = (moment - timedelta(days=KNOWN_DAYS)).date().isoformat()
     known = read_models(store, since=first)
     found = []

@@ -221,7 +221,7 @@ def count_arms(store: Store, canary: CanaryRow) -> tuple[CanaryArm, CanaryArm]:
     return arms.get("control", CanaryArm()), arms.get("candidate", CanaryArm())
 
 
-def count_dealt(store: Store) -> dict[tuple[str | None, str | None, str | None], int]:
+def count_trial_runs(store: Store) -> dict[tuple[str | None, str | None, str | None], int]:
     """Return how many ended runs were dealt to a model on trial, by job, model and model in use."""
     rows = store.query(
         "select canary.job, canary.model, canary.against, count(*) from canary_deal"

@@ -26,9 +26,9 @@ from relight.reports.listing import SessionPage
 from relight.reports.listing import list_sessions as list_page
 from relight.reports.needs import Need, find_needs
 from relight.reports.savings import SavingsReport, read_savings
-from relight.reports.skill_canaries import SkillCanaries, read_skill_canaries
 from relight.reports.search import SearchResult, find_hits
 from relight.reports.search_query import QueryError
+from relight.reports.skill_canaries import SkillCanaries, read_skill_canaries
 from relight.reports.skills.averages import SkillAverages, query_skill_ema, read_half_life
 from relight.reports.skills.uses import SkillUseDays
 from relight.reports.spirals import NamedSpiral

@@ -29,7 +29,7 @@ from relight.reports.comparison.pairing import (
 from relight.reports.comparison.sentences import describe_pair, is_long, name_model
 from relight.stats.odds import MARGIN
 from relight.store import Store
-from relight.store.canaries import count_dealt
+from relight.store.canaries import count_trial_runs
 from relight.store.queries import comparison as queries
 from relight.store.queries.comparison import RunCell
 from relight.store.queries.runs import find_job_names
@@ -200,7 +200,7 @@ def _compare(
     if models is not None:
         arms = choose_arms(arms, models, what)
 
-    dealt = count_dealt(store)
+    dealt = count_trial_runs(store)
 
     def judge(a: dict[Place, RunCell], b: dict[Place, RunCell]) -> Pairing:
         pair = mark_dealt(estimate_pair(a, b, margin=margin, now=now), dealt)
