@@ -105,10 +105,13 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def relight(home: Path, *words: str) -> Any:
+def relight(home: Path, *words: str, program: Path | None = None) -> Any:
+    """What a command says; with `program` it finds Hermes on the path."""
+    places = [*([str(program.parent)] if program else []), os.environ["PATH"]]
+    folders = {"HOME": str(home), "HERMES_HOME": str(home / ".hermes")}
     done = subprocess.run(
         [sys.executable, "-m", "relight", *words, "--json", "--home", str(home / "relight")],
-        env={**os.environ, "HOME": str(home), "HERMES_HOME": str(home / ".hermes")},
+        env={**os.environ, **folders, "PATH": os.pathsep.join(places)},
         capture_output=True,
         text=True,
         check=False,
@@ -176,3 +179,43 @@ def test_a_run_that_hermes_ends_after_a_silence_is_a_failure_of_its_skill(tmp_pa
     with build.open_home(tmp_path) as store:
         used = store.query("select skill_name, entry, success from skill_invocations")
     assert used == [("tidy", "cron", 0)]
+
+
+def test_a_canary_changes_the_model_of_a_job_of_hermes_and_sets_it_back(tmp_path: Path) -> None:
+    """Hermes 0.19.0 takes no model on `cron edit`: its file is changed, under its lock."""
+    build.open_home(tmp_path).close()
+    with Server(answer, models=[MODEL, {**MODEL, "id": "cheap-model"}]) as server:
+        hermes = Hermes(tmp_path, server.base_url)
+        hermes.run("cron", "create", "every 2h", "Prompt of digest", "--name", "digest")
+        key = hermes.job_ids()["digest"]
+        path = tmp_path / ".hermes" / "cron" / "jobs.json"
+
+        def settings() -> list[Any]:
+            (job,) = json.loads(path.read_text())["jobs"]
+            return [job["model"], job["provider"], job["schedule"], job["prompt"], job["skills"]]
+
+        def run() -> str:
+            """The model that the next run asked for."""
+            done = len(server.requests)
+            hermes.run("cron", "run", key)
+            asked = {one.body["model"] for one in server.requests[done:] if one.raw}
+            relight(tmp_path, "import")
+            return str(asked.pop() if len(asked) == 1 else asked)
+
+        def canary(*words: str) -> Any:
+            return relight(tmp_path, "job", "canary", "digest", *words, program=hermes.program)
+
+        before = settings()
+        assert run() == "scripted-model"
+        terms = ("--share", "99%", "--anyway", "--yes")
+        (one,) = canary("--model", "cheap-model", *terms)["canaries"]
+        assert (one["state"], one["against"]) == ("running", "scripted-model")
+        assert settings() == ["cheap-model", *before[1:]]
+        assert run() == "cheap-model"
+        (one,) = canary()["canaries"]
+        assert one["successes"] + one["failures"] + one["unknown"] == 1
+        assert canary("--promote")["canaries"][0]["state"] == "promoted"
+        assert run() == "cheap-model"
+        assert canary("--back")["canaries"][0]["state"] == "rolled_back"
+        assert settings() == before
+        assert run() == "scripted-model"

@@ -17,8 +17,10 @@ from relight.reports.canaries import read_canary_list
 from relight.sources.hermes.job_models import HermesJobs
 from relight.sources.job_editors import find_job_editor
 from relight.store import Store
+from relight.store.alarms import needs_a_look
 from relight.work.jobs.canaries import do_as_asked, review_canaries
 from relight.work.jobs.canary_plan import CanaryOrder, plan_canary, start_canary
+from terminal import run_relight
 
 JOB = "0123456789ab"
 HOUR = 3_600_000
@@ -27,6 +29,8 @@ PROGRAM = """#!{python}
 import json, os, sys
 home = os.environ["HERMES_HOME"]
 words = sys.argv[1:]
+if "--help" in words:
+    sys.exit(print("usage: hermes cron edit [--model MODEL] job_id"))
 open(home + "/words.jsonl", "a").write(json.dumps(words) + "\\n")
 if os.path.exists(home + "/broken"):
     sys.exit("no such job")
@@ -108,6 +112,20 @@ def test_with_the_program_its_own_command_makes_the_change(
         editor.write_model(JOB, "small", None)
 
 
+def test_a_program_whose_command_takes_no_model_leaves_the_file_to_us(
+    hermes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_program(hermes, monkeypatch)
+    program = hermes.parent / "bin" / "hermes"
+    program.write_text(program.read_text().replace("[--model MODEL] ", ""))
+    editor = find_job_editor("hermes", os.environ)
+    assert editor is not None
+    assert '+      "model": "small"' in editor.show_change(JOB, "small", None)
+    editor.write_model(JOB, "small", None)
+    assert editor.read_model(JOB)[0] == "small"
+    assert not (hermes / "words.jsonl").exists()
+
+
 def test_agents_without_a_scheduler_have_no_editor(hermes: Path) -> None:
     assert find_job_editor("codex", os.environ) is None
 
@@ -179,6 +197,29 @@ def test_a_canary_in_a_job_of_hermes_deals_its_next_run_and_stops_for_harm(
     # afterwards the job is as it was before
     assert (read_jobs(hermes)[0]["model"], read_jobs(hermes)[0]["provider"]) == ("big", None)
     assert set(ledger.ran[-5:]) == {"big"}
+
+
+def test_an_import_looks_at_a_trial_in_a_job_with_few_runs(
+    store: Store, tmp_path: Path, hermes: Path, ledger: Ledger
+) -> None:
+    """Alarms begin after 30 runs, and so did the look at trials."""
+    ledger.run()
+    build.import_home(store, tmp_path)
+    assert not needs_a_look(store)
+    order = CanaryOrder(model="small", share=0.99, anyway=True)
+    start_canary(store, plan_canary(store, "digest", order, now=ledger.now + 120_000))
+    ledger.run()
+    home = {
+        "HOME": str(tmp_path),
+        "HERMES_HOME": str(hermes),
+        "RELIGHT_HOME": str(store.config.home),
+    }
+    done = run_relight({**os.environ, **home}, "import")
+    assert done.returncode == 0, done.stderr
+    (one,) = read_canary_list(store, f"hermes:{JOB}").canaries
+    assert one.successes + one.failures + one.unknown == 1
+    do_as_asked(store, one.job, "stop", made_by="ada", now=ledger.now + 130_000)
+    assert not needs_a_look(store)
 
 
 def test_a_person_promotes_and_rolls_back_a_job_of_hermes(

@@ -104,9 +104,9 @@ def _import_once(
             )
     else:
         done = import_and_propose(store, sources=sources, folder=folder, on_wait=_report_waiting)
-    from relight.store.alarms import has_new_runs
+    from relight.store.alarms import needs_a_look
 
-    if store.config.notify.to or has_new_runs(store):
+    if store.config.notify.to or needs_a_look(store):
         from relight.work.notices import notify_news
 
         notify_news(store)

@@ -38,7 +38,7 @@ def take_news(store: Store) -> "list[Imported]":
 
 def _import(store: Store) -> "list[Imported]":
     from relight.cli.progress import LateProgress
-    from relight.store.alarms import has_new_runs
+    from relight.store.alarms import needs_a_look
     from relight.store.queries.health import count_unreadable
     from relight.warm.automatic import import_and_propose
 
@@ -47,7 +47,7 @@ def _import(store: Store) -> "list[Imported]":
         done = import_and_propose(store, progress=progress.update, wait_seconds=WAIT_SECONDS)
         # a file that cannot be opened is tried again each time, and reported only once
         lines = count_unreadable(store) - before
-    if store.config.notify.to or has_new_runs(store):
+    if store.config.notify.to or needs_a_look(store):
         from relight.work.notices import notify_news
 
         notify_news(store)

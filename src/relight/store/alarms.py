@@ -70,6 +70,12 @@ def has_new_runs(store: Store) -> bool:
     return any(runs >= FEWEST_RUNS and runs != seen.get(job) for job, runs in ended.items())
 
 
+def needs_a_look(store: Store) -> bool:
+    """True if an import may have brought a run that alarms or a model on trial wait for."""
+    on_trial = "select 1 from canary where state in ('running', 'promoted') limit 1"
+    return bool(store.query(on_trial)) or has_new_runs(store)
+
+
 def read_last_look(store: Store) -> SeenRuns:
     """Return what was looked at last."""
     rows = store.query("select value from meta where key = ?", (SEEN,))

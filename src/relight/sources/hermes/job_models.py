@@ -1,4 +1,7 @@
-"""The models of Hermes' jobs, changed by `hermes cron edit` or, without it, in `cron/jobs.json`."""
+"""The models of Hermes' jobs, changed by `hermes cron edit` if it can, else in `cron/jobs.json`.
+
+Its version 0.19.0 cannot: `cron edit` takes no model. So its help is asked first.
+"""
 
 import difflib
 import json
@@ -7,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,7 @@ from relight.errors import MissingError, RelightError
 from relight.locks import hold, open_lock, replace_when_whole
 from relight.sources.hermes.cron import JOBS
 
-PROGRAM = "hermes"
+PROGRAM, OPTION = "hermes", "--model"
 # Hermes holds it while it changes its jobs
 LOCK = ".jobs.lock"
 SECONDS = 60.0
@@ -26,7 +30,8 @@ class HermesJobs:
     def __init__(self, home: Path, environment: Mapping[str, str]) -> None:
         self._home = home
         self._environment = environment
-        self._program = shutil.which(PROGRAM, path=environment.get("PATH"))
+        program = shutil.which(PROGRAM, path=environment.get("PATH"))
+        self._program = program if program and self._takes_models(program) else None
 
     def read_model(self, key: str) -> tuple[str | None, str | None, str | None]:
         """Return the model and the provider that the job names, and the model that it runs on."""
@@ -77,6 +82,14 @@ class HermesJobs:
             words += ["--provider", provider or ""]
         return words
 
+    def _takes_models(self, program: str) -> bool:
+        """True if the program's command takes a model; one that does not begin takes none."""
+        try:
+            changed_at = Path(program).stat().st_mtime_ns
+            return OPTION in _read_help(program, changed_at, tuple(self._environment.items()))
+        except (OSError, subprocess.TimeoutExpired):
+            return False
+
     def _edit(self, key: str, model: str | None, provider: str | None) -> None:
         assert self._program is not None
         words = [self._program, *self._words(key, model, provider)[1:]]
@@ -104,6 +117,22 @@ class HermesJobs:
         with open_lock(self._path.with_name(LOCK)) as file:
             hold(file.fileno())
             yield
+
+
+@cache
+def _read_help(program: str, changed_at: int, environment: tuple[tuple[str, str], ...]) -> str:
+    """Return the options of `cron edit`; the moment of the program's change is part of the key."""
+    done = subprocess.run(
+        [program, "cron", "edit", "--help"],
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=SECONDS,
+        check=False,
+    )
+    return done.stdout
 
 
 def _find(document: Any, key: str) -> dict[str, Any]:
