@@ -2,8 +2,8 @@
 
 A row has expressions for the text that a secret begins with (`prefixes`) or that stands before it
 (`near`). One scan for all of them names the places; the rest of a row is tried only there. A place
-counts only if the next byte is one that the rest can begin with: `token` stands in every count of
-tokens, and only an `s` follows it there.
+counts only if the rest can begin with the next two bytes: `token` stands in every count of tokens,
+and only an `s` follows it there.
 Hyperscan scans in one pass, however many rows there are. Where it is not installed, Python's own
 expressions name the same places.
 """
@@ -11,13 +11,15 @@ expressions name the same places.
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache, cached_property
+from functools import cache, cached_property, reduce
 from importlib import import_module
+from operator import or_
 from typing import Any
 
 from msgspec import Struct, toml
 
 from relight.data import read_data
+from relight.data.beginnings import ANYTHING, Beginnings, read_beginnings
 
 # Python's own reader of expressions; type checkers do not know it
 _parser: Any = import_module("re._parser")
@@ -28,10 +30,6 @@ _parser: Any = import_module("re._parser")
 # one may begin, if a name precedes it.
 _START = r"""(?: (?<![A-Za-z0-9\\]) | (?<=\\[nrtbf]) | (?<=\\u[0-9a-fA-F]{4})
                | (?<=%[0-9a-fA-F]{2}) | (?<=[\[;][0-9]m) | (?<=[\[;][0-9]{2}m) )"""
-
-
-_ALL_BYTES = frozenset(range(256))
-_ANYTHING = frozenset({b"", *(bytes([byte]) for byte in _ALL_BYTES)})
 
 
 class Rule(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
@@ -52,18 +50,15 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
             raise ValueError(f"the rule {self.name!r} needs `prefixes` or `near`")
 
     @cached_property
-    def following(self) -> frozenset[bytes]:
-        """The bytes that can follow a place, one by one; empty bytes are the end of the text.
+    def beginnings(self) -> Beginnings:
+        """The first bytes after a place.
 
-        For prefixes that is not looked at: they are rare in clean text, and finding it takes time.
+        For prefixes they are not looked at: these are rare in clean text, and it takes time.
         """
         if self.prefixes:
-            return _ANYTHING
-        found, can_be_empty = find_first(_parser.parse(self.after.encode(), re.VERBOSE))
-        if can_be_empty:
-            return _ANYTHING
-        single = {bytes([byte]) for byte in found}
-        return frozenset(single | {byte.swapcase() for byte in single} if self.any_case else single)
+            return ANYTHING
+        found = read_beginnings(self.after.encode())
+        return found.ignore_case() if self.any_case else found
 
     def write_pattern(self, place: str) -> str:
         """Return the expression after a place; a prefix is looked back at and is its group 1."""
@@ -109,8 +104,9 @@ class SecretShape(Struct, frozen=True, dict=True):
 class PlaceGroup(Struct, frozen=True, dict=True):
     """The shapes with the same place.
 
-    Where no shape may end the text, Hyperscan looks at the byte after the place as well: it is
-    much faster than a call of Python.
+    Where no shape may end the text, Hyperscan looks at what follows the place as well: it is much
+    faster than a call of Python. It looks at two bytes after a place that rules share, a common
+    word such as `token`; for all places that would take longer to compile.
     """
 
     place: str
@@ -118,24 +114,31 @@ class PlaceGroup(Struct, frozen=True, dict=True):
     shapes: list[SecretShape]
 
     @cached_property
-    def by_following(self) -> dict[bytes, list[int]]:
-        """The numbers of the shapes by what can follow their place."""
-        found: dict[bytes, list[int]] = {}
-        for shape in self.shapes:
-            for byte in shape.rule.following:
-                found.setdefault(byte, []).append(shape.number)
-        return found
+    def _beginnings(self) -> Beginnings:
+        return reduce(or_, (shape.rule.beginnings for shape in self.shapes))
 
     @cached_property
-    def is_followed(self) -> bool:
-        return b"" not in self.by_following
+    def more(self) -> int:
+        """The number of bytes after the place that are part of the expression."""
+        if not self._beginnings.is_certain:
+            return 0
+        return 2 if len(self.shapes) > 1 else 1
+
+    @cached_property
+    def _fitting(self) -> dict[bytes, list[int]]:
+        return {}
+
+    def find_fitting(self, begins: bytes) -> list[int]:
+        """Return the numbers of the shapes that can go on with these two bytes."""
+        if (found := self._fitting.get(begins)) is None:
+            found = [one.number for one in self.shapes if one.rule.beginnings.fit(begins)]
+            self._fitting[begins] = found
+        return found
 
     @property
     def expression(self) -> bytes:
-        if not self.is_followed:
-            return self.place.encode()
-        codes = "".join(f"\\x{byte[0]:02x}" for byte in sorted(self.by_following))
-        return f"(?:{self.place})[{codes}]".encode()
+        after = self._beginnings.write_expression(width=self.more) if self.more else ""
+        return f"(?:{self.place}){after}".encode()
 
 
 # What hides a secret from a search and from no reader: ASCII that JSON need not escape (`\u0070`,
@@ -179,8 +182,8 @@ class Shapes:
                 is_disguised = True
                 continue
             group = groups[number]
-            place = end - group.is_followed
-            for shape in group.by_following.get(data[place : place + 1], ()):
+            place = end - group.more
+            for shape in group.find_fitting(data[place : place + 2]):
                 found.add((place, shape))
         return sorted(found), is_disguised
 
@@ -231,7 +234,7 @@ class Shapes:
                 for number, width, pattern in anchors:
                     if match := pattern.match(data, found.start() - width):
                         end = match.end()
-                        if data[end : end + 1] in self.all[number].rule.following:
+                        if self.all[number].rule.beginnings.fit(data[end : end + 2]):
                             yield end, number
 
     @cached_property
@@ -304,71 +307,6 @@ def write_search(letter: str, anchors: Iterable[Anchor]) -> str:
     """Return the expression for a letter where one of the places is."""
     around = {f"(?<={one.before}{letter})(?={one.after})" for one in anchors}
     return f"{letter}(?:{'|'.join(sorted(around))})"
-
-
-_CATEGORIES = {"DIGIT": rb"\d", "SPACE": rb"\s", "WORD": rb"\w"}
-
-
-def find_first(parsed: Iterable[tuple[Any, Any]]) -> tuple[set[int], bool]:
-    """Return the bytes that a match of a parsed expression begins with, and if it can be empty.
-
-    >>> found, can_be_empty = find_first(_parser.parse(rb"s?(?:=|: )x"))
-    >>> bytes(sorted(found)), can_be_empty
-    (b':=s', False)
-    """
-    found: set[int] = set()
-    for operation, value in parsed:
-        first, can_be_empty = _find_first_of(str(operation), value)
-        found |= first
-        if not can_be_empty:
-            return found, False
-    return found, True
-
-
-def _find_first_of(operation: str, value: Any) -> tuple[set[int], bool]:
-    match operation:
-        case "LITERAL" | "NOT_LITERAL" | "IN" | "ANY":
-            return _list_bytes(operation, value), False
-        case "BRANCH":
-            branches = [find_first(one) for one in value[1]]
-            return {byte for first, _ in branches for byte in first}, any(e for _, e in branches)
-        case "SUBPATTERN":
-            return find_first(value[-1])
-        case "ATOMIC_GROUP":
-            return find_first(value)
-        case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
-            first, can_be_empty = find_first(value[2])
-            return first, can_be_empty or value[0] == 0
-        case "ASSERT" | "ASSERT_NOT" | "AT":
-            return set(), True
-    return set(_ALL_BYTES), True  # a reference to a group
-
-
-def _list_bytes(operation: str, value: Any) -> set[int]:
-    match operation:
-        case "LITERAL":
-            return {value}
-        case "NOT_LITERAL":
-            return {*_ALL_BYTES} - {value}
-        case "RANGE":
-            return {*range(value[0], value[1] + 1)}
-        case "CATEGORY":
-            name = str(value).removeprefix("CATEGORY_")
-            pattern = re.compile(_CATEGORIES[name.removeprefix("NOT_")])
-            return {
-                byte
-                for byte in _ALL_BYTES
-                if bool(pattern.match(bytes([byte]))) != name.startswith("NOT_")
-            }
-        case "IN":
-            found = {
-                byte
-                for inner, one in value
-                if str(inner) != "NEGATE"
-                for byte in _list_bytes(str(inner), one)
-            }
-            return {*_ALL_BYTES} - found if str(value[0][0]) == "NEGATE" else found
-    return {*_ALL_BYTES}
 
 
 @cache
