@@ -235,7 +235,7 @@ def test_edits_and_commits_are_derived_again_and_go_with_their_session(
 def test_commits_are_read_from_what_git_prints(
     command: str, result: str, hashes: list[str]
 ) -> None:
-    assert [one.hash for one in find_commits("Bash", {"command": command}, result)] == hashes
+    assert [one.hash for one in find_commits(command, result)] == hashes
 
 
 def test_a_hostile_repository_runs_nothing(tmp_path: Path, project: Path) -> None:

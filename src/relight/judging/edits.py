@@ -17,7 +17,6 @@ from msgspec import Struct
 
 from relight.chat.messages import read_arguments
 from relight.data import read_data
-from relight.judging.kinds import understand_call
 from relight.judging.shell import split_stages
 
 MOST_CELLS = 20_000  # of the table by which the kept lines are found
@@ -68,6 +67,7 @@ class FileDiff(Struct, frozen=True, kw_only=True):
 
 
 Compare = Callable[[str, str], list[DiffLine]]
+Mark = Callable[[list[DiffLine]], list[DiffLine]]
 
 
 def compare_texts(old: str, new: str) -> list[DiffLine]:
@@ -187,25 +187,25 @@ def _mark_line(line: DiffLine, other: str) -> DiffLine:
     return DiffLine(line.kind, text, begin, len(text) - end) if is_alike else line
 
 
-def find_patches(text: str) -> list[FileDiff]:
+def find_patches(text: str, mark: Mark) -> list[FileDiff]:
     """Return the files that the patches in a text change, also within a shell command."""
     found: list[FileDiff] = []
     at = text.find(BEGIN)
     while at >= 0 and len(found) < MOST_PATCHES:
         end = text.find(END, at)
-        found += _read_files(text[at : end if end >= 0 else len(text)])
+        found += _read_files(text[at : end if end >= 0 else len(text)], mark)
         at = text.find(BEGIN, end) if end >= 0 else -1
     return found
 
 
-def _read_files(patch: str) -> Iterator[FileDiff]:
+def _read_files(patch: str, mark: Mark) -> Iterator[FileDiff]:
     """Yield the files of one patch; a file goes from its head to the next."""
     head: tuple[str, str] | None = None
     note, lines = "", list[DiffLine]()
     for line in patch.split("\n")[1:]:
         if found := HEAD.match(line):
             if head:
-                yield _make_diff(*head, note=note, lines=lines)
+                yield _make_diff(*head, note=note, lines=mark(_trim(lines)))
             head, note, lines = (found[1], found[2].strip()), "", []
         elif moved := MOVED.match(line):
             note = f"moved to {moved[1].strip()}"
@@ -218,12 +218,16 @@ def _read_files(patch: str) -> Iterator[FileDiff]:
         elif head and line[:1] in KINDS:
             lines.append(DiffLine(KINDS[line[:1]], line[1:]))
     if head:
-        yield _make_diff(*head, note=note, lines=lines)
+        yield _make_diff(*head, note=note, lines=mark(_trim(lines)))
+
+
+def _trim(lines: list[DiffLine]) -> list[DiffLine]:
+    while lines and lines[-1].kind == "same" and not lines[-1].text:
+        lines.pop()
+    return lines
 
 
 def _make_diff(verb: str, path: str, *, note: str, lines: list[DiffLine]) -> FileDiff:
-    while lines and lines[-1].kind == "same" and not lines[-1].text:
-        lines.pop()
     if verb == "Delete":
         return FileDiff(path=path, change="delete", note="deleted")
     if verb == "Move":
@@ -233,7 +237,7 @@ def _make_diff(verb: str, path: str, *, note: str, lines: list[DiffLine]) -> Fil
     return FileDiff(
         path=path,
         change=change,  # type: ignore[arg-type]
-        lines=mark_changes(lines),
+        lines=lines,
         note=note or ("new" if verb == "Add" else ""),
     )
 
@@ -276,17 +280,27 @@ def take_argument(fields: Mapping[str, Any], role: str) -> Any:
     return next((fields[name] for name in names if fields.get(name) is not None), None)
 
 
-def find_edits(tool: str, arguments: str, *, diff: Compare = compare_texts) -> list[FileDiff]:
+def find_edits(
+    tool: str,
+    arguments: str,
+    *,
+    fields: Mapping[str, Any] | None = None,
+    diff: Compare = compare_texts,
+) -> list[FileDiff]:
     """Return the files that a call changes, with its lines; empty if it is no edit.
 
     `diff` makes the lines of two texts; `count_changes` is quick if only their number matters.
+    `fields` are the arguments as an object, if they were decoded already.
     """
     if len(arguments) > MOST_CHARACTERS:
         return []
     if BEGIN in arguments:
-        return _find_patched(arguments)
+        mark: Mark = list if diff is count_changes else mark_changes
+        return _find_patched(arguments, fields, mark)
     shape = find_shape(tool)
-    fields = read_arguments(arguments) if shape in ("replace", "write", "notebook") else None
+    if shape not in ("replace", "write", "notebook"):
+        return []
+    fields = read_arguments(arguments) if fields is None else fields
     if not fields:
         return []
     path = take_argument(fields, "path")
@@ -308,12 +322,12 @@ def find_edits(tool: str, arguments: str, *, diff: Compare = compare_texts) -> l
     return [FileDiff(path=path, change=change, lines=found, note=note)]
 
 
-def _find_patched(arguments: str) -> list[FileDiff]:
+def _find_patched(arguments: str, fields: Mapping[str, Any] | None, mark: Mark) -> list[FileDiff]:
     """Return the files of the patches in the arguments: raw, or in any text of an object."""
-    fields = read_arguments(arguments)
+    fields = read_arguments(arguments) if fields is None else fields
     if fields is None:
-        return find_patches(arguments)
-    return [diff for text in _find_texts(fields.values()) for diff in find_patches(text)]
+        return find_patches(arguments, mark)
+    return [diff for text in _find_texts(fields.values()) for diff in find_patches(text, mark)]
 
 
 def _find_texts(values: Any) -> Iterator[str]:
@@ -369,13 +383,12 @@ class PrintedCommit(Struct, frozen=True):
     branch: str | None = None
 
 
-def find_commits(tool: str, arguments: Any, result: str) -> list[PrintedCommit]:
-    """Return the commits that a call made; one without a hash if git printed nothing.
+def find_commits(command: str | list[str] | None, result: str) -> list[PrintedCommit]:
+    """Return the commits that a command made; one without a hash if git printed nothing.
 
-    >>> find_commits("Bash", {"command": "git commit -am x"}, "[main 1a2b3c4] x\\n 1 file changed")
+    >>> find_commits("git commit -am x", "[main 1a2b3c4] x\\n 1 file changed")
     [PrintedCommit(hash='1a2b3c4', branch='main')]
     """
-    command = understand_call(tool, arguments).command
     if not command or "commit" not in str(command):
         return []
     stages = split_stages(command)

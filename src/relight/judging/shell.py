@@ -112,10 +112,15 @@ def split_stages(command: str | Sequence[str]) -> tuple[Stage, ...]:
     """
     if isinstance(command, str):
         return _split_line(command)
-    return _limit(lambda steps: _unwrap(Stage("", tuple(map(str, command))), 0, steps), command[:1])
+    return _split_words(tuple(map(str, command)))
 
 
 # several rules read the same command in a row
+@lru_cache(maxsize=16)
+def _split_words(words: tuple[str, ...]) -> tuple[Stage, ...]:
+    return _limit(lambda steps: _unwrap(Stage("", words), 0, steps), words[:1])
+
+
 @lru_cache(maxsize=16)
 def _split_line(command: str) -> tuple[Stage, ...]:
     return _limit(lambda steps: _split(command, 0, steps), command[:100].split(maxsplit=1)[:1])

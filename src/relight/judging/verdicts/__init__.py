@@ -50,6 +50,7 @@ def judge_call(
     is_error: bool | str | None = None,
     exit_code: int | str | None = None,
     timed_out: bool | str | None = None,
+    seen: ReadResult | None = None,
 ) -> Verdict:
     """Return the verdict on a tool call, with the evidence that decided.
 
@@ -58,6 +59,8 @@ def judge_call(
     `negative` means that the call worked and its answer was no: an empty grep, a failing test
     suite, lint findings. It is not a failure of the call.
 
+    `seen` is the result as `read_result` returns it, if it was read already.
+
     >>> judge_call("bash", {"command": "cat app.log"}, "Traceback (most recent call last):").label
     'ok'
     >>> judge_call("bash", {"command": "grep x app.py"}, "", exit_code=1).label
@@ -65,7 +68,7 @@ def judge_call(
     """
     if result is None and is_error is None and exit_code is None and timed_out is None:
         return _UNKNOWN
-    seen = read_result(result)
+    seen = seen or read_result(result)
     is_error, timed_out = read_flag(is_error), read_flag(timed_out)
     exit_code = read_number(exit_code)
     code = seen.exit_code if exit_code is None else exit_code
@@ -97,7 +100,12 @@ def judge_call(
 
 
 def find_test_outcome(
-    tool: str, arguments: object, result: object, *, verdict: Verdict
+    tool: str,
+    arguments: object,
+    result: object,
+    *,
+    verdict: Verdict,
+    seen: ReadResult | None = None,
 ) -> Literal["passed", "failed"] | None:
     """Return the outcome of the tests that a call ran, read together with its verdict.
 
@@ -113,7 +121,7 @@ def find_test_outcome(
     has_failed = verdict.kind == "tests_failed"
     if isinstance(result, str) and not has_failed and not may_show_tests(result):
         return None
-    text = read_result(result).text
+    text = (seen or read_result(result)).text
     outputs = _find_screen_outputs(command, text) or [make_output(stages, text)]
     for output in reversed(outputs):
         found = None if output.is_reader else find_tests(output)

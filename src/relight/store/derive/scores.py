@@ -25,7 +25,6 @@ from relight.judging.kinds import (
     is_commit,
     judge_sides,
     take_sides,
-    understand_call,
 )
 from relight.judging.scoring import Weights, score_measures
 from relight.model import Parsed, Passage, hash_names, row_id
@@ -135,13 +134,13 @@ def fingerprint_call(tool: str, arguments: Any) -> int:
     return hash_names("arguments", tool, text or "{}")
 
 
-def write_work(tool: str, arguments: Any) -> str:
+def write_work(tool: str, arguments: Any, known: Understood) -> str:
     """The kind of work of a call, in a few words that are counted later.
 
-    >>> write_work("Bash", {"command": "pytest -q tests/test_app.py"})
+    >>> arguments = {"command": "pytest -q tests/test_app.py"}
+    >>> write_work("Bash", arguments, Understood("run", "pytest", frozenset({"source"})))
     'code coding s'
     """
-    known = understand_call(tool, arguments)
     work = _write_sides(known.meaning, bool(known.command), known.files)
     if is_submission(tool, known.command):
         work += f" {SUBMITTED}"

@@ -5,11 +5,14 @@ It touches no database, so worker processes do it; `record` writes the result.
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from relight.judging.kinds import Understood, understand_call
 from relight.judging.verdicts import find_test_outcome, judge_call
+from relight.judging.verdicts.tool_results import read_result
 from relight.model import (
     Job,
     Latency,
@@ -181,6 +184,7 @@ def seal_parsed(source: str, parsed: Parsed, *, key: bytes, timezone: str) -> Se
     """Return the rows of parsed records, without a tape."""
     read_day = day_reader(timezone)
     nowhere = Mark(path="")
+    calls = [_seal_call(source, one, read_day(one.at), key=key) for one in parsed.calls]
     return Sealed(
         source=source,
         owner_id=None if parsed.owner is None else row_id("session", source, parsed.owner),
@@ -191,7 +195,7 @@ def seal_parsed(source: str, parsed: Parsed, *, key: bytes, timezone: str) -> Se
         ],
         turns=[(row_id("turn", source, one.key), read_day(one.at), one) for one in parsed.turns],
         reports=[(row_id("report", source, one.key), one) for one in parsed.reports],
-        calls=[_call_row(source, one, read_day(one.at)) for one in parsed.calls],
+        calls=[row for row, _, _ in calls],
         totals=[(row_id("total", source, one.key), one) for one in parsed.totals],
         jobs=parsed.jobs,
         runs=parsed.runs,
@@ -215,8 +219,8 @@ def seal_parsed(source: str, parsed: Parsed, *, key: bytes, timezone: str) -> Se
             CompactionRow(row_id("session", source, session), at)
             for session, at in parsed.compactions
         ],
-        edits=[row for one in parsed.calls for row in _edit_rows(source, one, key)],
-        commits=[row for one in parsed.calls for row in _commit_rows(source, one, key)],
+        edits=[row for _, edits, _ in calls for row in edits],
+        commits=[row for _, _, commits in calls for row in commits],
         texts=make_texts(source, parsed.passages),
     )
 
@@ -247,8 +251,12 @@ def redate(piece: Sealed, timezone: str) -> Sealed:
     )
 
 
-def _call_row(source: str, call: ToolCall, day: str | None) -> CallRow:
-    arguments = read_object(call.arguments)
+def _seal_call(
+    source: str, call: ToolCall, day: str | None, *, key: bytes
+) -> tuple[CallRow, list[FileEditRow], list[GitCommitRow]]:
+    """The rows of a call, of the files that it changes, and of its commits."""
+    arguments, seen = read_object(call.arguments), read_result(call.result)
+    known = understand_call(call.tool, arguments)
     verdict = judge_call(
         call.tool,
         arguments,
@@ -256,9 +264,10 @@ def _call_row(source: str, call: ToolCall, day: str | None) -> CallRow:
         is_error=call.is_error,
         exit_code=call.exit_code,
         timed_out=call.timed_out,
+        seen=seen,
     )
     is_plain = verdict.label in ("ok", "unknown")
-    return CallRow(
+    row = CallRow(
         id=hash_names("call", source, call.key),
         session_id=row_id("session", source, call.session),
         turn_id=None if call.turn is None else row_id("turn", source, call.turn),
@@ -275,38 +284,37 @@ def _call_row(source: str, call: ToolCall, day: str | None) -> CallRow:
         kind=verdict.kind,
         reason=None if is_plain else verdict.reason,
         evidence=None if is_plain else verdict.evidence,
-        tests=find_test_outcome(call.tool, arguments, call.result, verdict=verdict),
-        work=write_work(call.tool, arguments),
+        tests=find_test_outcome(call.tool, arguments, call.result, verdict=verdict, seen=seen),
+        work=write_work(call.tool, arguments, known),
         name=None if call.name is None else row_id("name", source, call.name),
     )
+    return row, _edit_rows(row.id, call, arguments, key=key), _commit_rows(row.id, call, known, key)
 
 
-def _edit_rows(source: str, call: ToolCall, key: bytes) -> list[FileEditRow]:
+def _edit_rows(call_id: int, call: ToolCall, arguments: Any, *, key: bytes) -> list[FileEditRow]:
     """The files that a call changes; a file that it changes twice has one row."""
     if not call.arguments:
         return []
     from relight.judging.edits import count_changes, find_edits
 
+    fields = arguments if isinstance(arguments, dict) else None
     lines: dict[str, tuple[int, int]] = {}
-    for one in find_edits(call.tool, call.arguments, diff=count_changes):
+    for one in find_edits(call.tool, call.arguments, fields=fields, diff=count_changes):
         path = redact_cell(one.path[:MOST_PATH], key=key)
         added, removed = lines.get(path, (0, 0))
         lines[path] = (added + one.added, removed + one.removed)
-    call_id = hash_names("call", source, call.key) if lines else 0
     return [FileEditRow(call_id, path, *both) for path, both in lines.items()]
 
 
-def _commit_rows(source: str, call: ToolCall, key: bytes) -> list[GitCommitRow]:
+def _commit_rows(call_id: int, call: ToolCall, known: Understood, key: bytes) -> list[GitCommitRow]:
     """The commits that a finished call made, with the hashes that git printed."""
     if call.result is None or "commit" not in (call.arguments or ""):
         return []
     from relight.judging.edits import find_commits
 
-    found = find_commits(call.tool, read_object(call.arguments), call.result)
-    call_id = hash_names("call", source, call.key) if found else 0
     return [
         GitCommitRow(call_id, one.hash, redact_cell(one.branch, key=key) if one.branch else None)
-        for one in found
+        for one in find_commits(known.command, call.result)
     ]
 
 
