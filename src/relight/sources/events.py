@@ -8,7 +8,8 @@ The texts that can be searched are quoted each time that they stand in the recor
 stretch that is read: so the same texts are found however a file was cut.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -268,31 +269,42 @@ def as_copied(session: Session, forked_at: int | None) -> Session:
     )
 
 
-def merge_sessions(known: Session, more: Session) -> Session:
+# of the facts about a session, those that the first record decides, the last one, and all of them
+_FIRST = ("parent", "parent_kind", "project", "title", "told_outcome", "script_error")
+_LAST = ("branch", "model", "version", "ending", "answer")
+_LATEST = ("forked_at", "ended_at", "prompted_at")
+
+
+def merge_sessions(found: Sequence[Session]) -> Session:
+    """Return a session from all that was found about it: first facts stay, times widen.
+
+    All at once: nearly each record has something about its session.
+    """
+    if len(found) == 1:
+        return found[0]
+    backwards = found[::-1]
+    facts: dict[str, Any] = {name: _find_fact(found, name) for name in _FIRST}
+    facts |= {name: _find_fact(backwards, name) for name in _LAST}
+    facts |= {name: max(_list_times(found, name), default=None) for name in _LATEST}
     return replace(
-        known,
-        parent=known.parent or more.parent,
-        parent_kind=known.parent_kind or more.parent_kind,
-        forked_at=latest(known.forked_at, more.forked_at),
-        project=known.project or more.project,
-        branch=more.branch or known.branch,
-        title=known.title or more.title,
-        model=more.model or known.model,
-        version=more.version or known.version,
-        started_at=earliest(known.started_at, more.started_at),
-        ended_at=latest(known.ended_at, more.ended_at),
-        ending=more.ending or known.ending,
-        prompted_at=latest(known.prompted_at, more.prompted_at),
-        answer=more.answer or known.answer,
-        told_outcome=known.told_outcome or more.told_outcome,
-        script_error=known.script_error or more.script_error,
+        found[0], **facts, started_at=min(_list_times(found, "started_at"), default=None)
     )
+
+
+def _find_fact(found: Sequence[Session], name: str) -> Any:
+    return next(filter(None, map(attrgetter(name), found)), None)
+
+
+def _list_times(found: Sequence[Session], name: str) -> list[int]:
+    return [at for at in map(attrgetter(name), found) if at is not None]
 
 
 def merge_turns(known: Turn, more: Turn) -> Turn:
     """Return a turn from two records of it: the fullest usage and the earliest time hold."""
+    if known.at is not None and more == replace(known, at=more.at, request=more.request):
+        return known if more.at is None or more.at >= known.at else replace(known, at=more.at)
     fuller = more if _has_more(more.usage, known.usage) else known
-    clearer = max(known, more, key=lambda one: len(one.failure_text or ""))
+    clearer = more if len(more.failure_text or "") > len(known.failure_text or "") else known
     is_final = "final" in (known.usage_status, more.usage_status)
     return replace(
         known,

@@ -187,7 +187,7 @@ class Collector:
     """Collects the events of a stretch of records as index rows."""
 
     def __init__(self, open_calls: dict[str, ToolCall]) -> None:
-        self.sessions: dict[str, Session] = {}
+        self.sessions: dict[str, list[Session]] = {}
         self.turns: dict[str, Turn] = {}
         self.reports: dict[str, Turn] = {}
         self.calls: dict[str, ToolCall] = {}
@@ -223,9 +223,7 @@ class Collector:
         self.takers[type(event)](self, event)
 
     def _take_session(self, session: Session) -> None:
-        """Add facts about a session: first facts stay, times widen."""
-        known = self.sessions.get(session.key)
-        self.sessions[session.key] = merge_sessions(known, session) if known else session
+        self.sessions.setdefault(session.key, []).append(session)
 
     def _take_said(self, said: Said) -> None:
         if said.is_new:
@@ -327,7 +325,7 @@ class Collector:
         return Parsed(
             owner=owner,
             state=state,
-            sessions=list(self.sessions.values()),
+            sessions=[merge_sessions(found) for found in self.sessions.values()],
             turns=list(self.turns.values()),
             reports=list(self.reports.values()),
             calls=list(self.calls.values()),
