@@ -1,6 +1,9 @@
 """Failures that a final answer admits, and answers that only speak of failures."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +68,23 @@ def test_words_of_a_phrase_stand_for_classes_gaps_and_ends() -> None:
     assert "cue put back" in names[1]
     assert "first failure words" in names[0]
     assert "last put back" in names[1]
+
+
+def test_an_answer_at_the_threshold_is_judged_alike_in_every_process() -> None:
+    program = (
+        "from relight.judging.admissions import find_admission;"
+        "print(find_admission('Handler;\\nPayload 5;\\nResult error timeout group.'))"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in range(1, 5)
+    }
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from itertools import pairwise
+from math import fsum
 
 from msgspec import Struct, convert
 
@@ -153,12 +154,12 @@ def find_admission(answer: str, task: str | None = None) -> str | None:
     weights = _read_weights()
     clauses = list_clauses(answer)
     found = [names & weights.keys() for names in list_features(clauses, task)]
-    total = read_admission_table().bias
-    for name, count in count_features(found).items():
-        total += weights[name] * count
+    counts = count_features(found)
+    # `fsum`: the sum must not depend on the order of a set, which differs between processes
+    total = fsum([read_admission_table().bias, *(weights[one] * n for one, n in counts.items())])
     if not clauses or total < read_admission_table().threshold:
         return None
-    sums = [sum(weights[name] for name in names) for names in found]
+    sums = [fsum(weights[name] for name in names) for names in found]
     return clauses[sums.index(max(sums))].text[:_SHOWN_CHARACTERS]
 
 
