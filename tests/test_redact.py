@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module, resources
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -387,6 +388,23 @@ def test_a_disguise_is_noticed_by_the_scan_for_places(
     hidden = ["gh\\u0070_", "a\\/b", "%5Fx", "a\u200bb", "\x1b[32m", "\\u001b[0m", "\\\\u200b"]
     assert [text for text in hidden if not shapes.scan(f"x {text} y".encode())[1]] == []
     assert shapes.scan('50 % of é, \\n and a\\"b'.encode())[1] is False
+
+
+def test_a_compiled_scan_is_taken_from_its_file_and_a_file_that_does_not_fit_is_replaced(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("hyperscan")
+    rules, path = read_secret_table().rule, tmp_path / "secrets.scan"
+    data = b"password=hunter2abc and a token"
+    places = read_shapes().scan(data)
+    Shapes(rules).compile_once(path)
+    whole = path.read_bytes()
+    for damaged in (whole, whole[:-10], b"another version", b""):
+        path.write_bytes(damaged)
+        shapes = Shapes(rules)
+        shapes.compile_once(path)
+        assert ("_groups" in shapes.__dict__) == (damaged is not whole)  # it was compiled
+        assert (path.read_bytes(), shapes.scan(data)) == (whole, places)
 
 
 def test_two_threads_look_for_secrets_at_once() -> None:

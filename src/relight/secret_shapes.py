@@ -9,17 +9,22 @@ expressions name the same places.
 """
 
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import cache, cached_property, reduce
+from hashlib import blake2b
 from importlib import import_module
 from operator import or_
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, toml
 
-from relight.data import read_data
+from relight.data import beginnings, read_data
 from relight.data.beginnings import ANYTHING, Beginnings, read_beginnings
+from relight.locks import write_private
 
 # Python's own reader of expressions; type checkers do not know it
 _parser: Any = import_module("re._parser")
@@ -199,13 +204,31 @@ class Shapes:
             found.setdefault((shape.place, shape.rule.any_case), []).append(shape)
         return [PlaceGroup(*key, shapes) for key, shapes in found.items()]
 
-    @cached_property
-    def _fast(self) -> Callable[[bytes, Any], object] | None:
-        """Hyperscan's scan for all places and disguises; None where it is not installed."""
+    def compile_once(self, path: Path) -> None:
+        """Take the compiled scan from a file, or make the file.
+
+        To compile takes 60 ms of CPU, which a small import would feel. A file of another version
+        of the table, of this code, of Hyperscan or for another processor is replaced.
+        """
         try:
             import hyperscan
         except ImportError:
-            return None
+            return
+        version = _name_version(hyperscan.__version__)
+        with suppress(OSError, hyperscan.error):
+            data = path.read_bytes()
+            if data.startswith(version):
+                block = hyperscan.HS_MODE_BLOCK
+                self._compiled = hyperscan.loadb(data.removeprefix(version), mode=block)
+                return
+        with suppress(OSError):
+            write_private(path, version + hyperscan.dumpb(self._compiled))
+
+    @cached_property
+    def _compiled(self) -> Any:
+        """Hyperscan's database of all places and disguises."""
+        import hyperscan
+
         expressions = [*(group.expression for group in self._groups), *DISGUISES]
         flags = [hyperscan.HS_FLAG_CASELESS if one.any_case else 0 for one in self._groups]
         flags += [hyperscan.HS_FLAG_SINGLEMATCH for _ in DISGUISES]
@@ -216,6 +239,16 @@ class Shapes:
             elements=len(expressions),
             flags=flags,
         )
+        return database
+
+    @cached_property
+    def _fast(self) -> Callable[[bytes, Any], object] | None:
+        """Hyperscan's scan for all places and disguises; None where it is not installed."""
+        try:
+            import hyperscan
+        except ImportError:
+            return None
+        database = self._compiled
         # two threads must not scan with the same scratch space
         local = threading.local()
 
@@ -307,6 +340,15 @@ def write_search(letter: str, anchors: Iterable[Anchor]) -> str:
     """Return the expression for a letter where one of the places is."""
     around = {f"(?<={one.before}{letter})(?={one.after})" for one in anchors}
     return f"{letter}(?:{'|'.join(sorted(around))})"
+
+
+def _name_version(hyperscan: str) -> bytes:
+    """A hash of everything that the expressions of the scan come from."""
+    code = [
+        Path(module.__file__ or "").read_bytes() for module in (sys.modules[__name__], beginnings)
+    ]
+    words = [hyperscan.encode(), sys.version.encode(), read_data("redact.toml").encode(), *code]
+    return blake2b(b"\0".join(words), digest_size=16).digest()
 
 
 @cache

@@ -12,6 +12,7 @@ from relight.judging.failures import read_kinds
 from relight.judging.verdicts.rules import read_rules
 from relight.model import Mark, Piece, Unreadable
 from relight.redact import redact
+from relight.secret_shapes import read_shapes
 from relight.sources import find_source
 from relight.sources.files import CHUNK_BYTES, read_piece
 from relight.store import Store
@@ -23,6 +24,8 @@ COMMIT_BYTES = (4 << 20, 48 << 20)
 COMMIT_SHARE = 8
 # how far into a file its session is looked for: what names none by then is no session
 HOLD_BYTES = 4 * CHUNK_BYTES
+# the compiled scan for secrets, in the home folder; it may be deleted
+SCAN_FILE = "secrets.scan"
 
 Progress = Callable[[int, int], None]
 
@@ -154,6 +157,7 @@ class Intake:
     def take(self, work: list[Work]) -> list[Imported]:
         """Read, seal and record these files; return the counts for each source."""
         if self.pool.is_forked:  # loaded here, the rules are there in each fork
+            read_shapes().compile_once(self.store.config.home / SCAN_FILE)
             redact(b"\n", key=self.store.redaction_key)
             if self.pool.count > 1:
                 read_rules()

@@ -51,7 +51,6 @@ def judge_call(
     is_error: bool | str | None = None,
     exit_code: int | str | None = None,
     timed_out: bool | str | None = None,
-    seen: ReadResult | None = None,
 ) -> Verdict:
     """Return the verdict on a tool call, with the evidence that decided.
 
@@ -60,16 +59,34 @@ def judge_call(
     `negative` means that the call worked and its answer was no: an empty grep, a failing test
     suite, lint findings. It is not a failure of the call.
 
-    `seen` is the result as `read_result` returns it, if it was read already.
-
     >>> judge_call("bash", {"command": "cat app.log"}, "Traceback (most recent call last):").label
     'ok'
     >>> judge_call("bash", {"command": "grep x app.py"}, "", exit_code=1).label
     'negative'
     """
+    return judge_read(
+        tool,
+        arguments,
+        None if result is None else read_result(result),
+        is_error=is_error,
+        exit_code=exit_code,
+        timed_out=timed_out,
+    )
+
+
+def judge_read(
+    tool: str,
+    arguments: object,
+    result: ReadResult | None,
+    *,
+    is_error: bool | str | None = None,
+    exit_code: int | str | None = None,
+    timed_out: bool | str | None = None,
+) -> Verdict:
+    """Return what `judge_call` does, of a result that was read already."""
     if result is None and is_error is None and exit_code is None and timed_out is None:
         return _UNKNOWN
-    seen = seen or read_result(result)
+    seen = result or ReadResult()
     is_error, timed_out = read_flag(is_error), read_flag(timed_out)
     exit_code = read_number(exit_code)
     code = seen.exit_code if exit_code is None else exit_code

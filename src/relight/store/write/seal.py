@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from relight.judging.kinds import Understood, understand_call
-from relight.judging.verdicts import find_test_outcome, judge_call
+from relight.judging.verdicts import find_test_outcome, judge_read
 from relight.judging.verdicts.tool_results import read_result
 from relight.model import (
     Job,
@@ -255,16 +255,16 @@ def _seal_call(
     source: str, call: ToolCall, day: str | None, *, key: bytes
 ) -> tuple[CallRow, list[FileEditRow], list[GitCommitRow]]:
     """The rows of a call, of the files that it changes, and of its commits."""
-    arguments, seen = read_object(call.arguments), read_result(call.result)
+    arguments = read_object(call.arguments)
+    seen = None if call.result is None else read_result(call.result)
     known = understand_call(call.tool, arguments)
-    verdict = judge_call(
+    verdict = judge_read(
         call.tool,
         arguments,
-        call.result,
+        seen,
         is_error=call.is_error,
         exit_code=call.exit_code,
         timed_out=call.timed_out,
-        seen=seen,
     )
     is_plain = verdict.label in ("ok", "unknown")
     row = CallRow(
