@@ -27,6 +27,7 @@ INCLUDED_NANOS = "case when cost_status = 'included' then coalesce(cost_nanos, 0
 NO_NUMBER, NO_TEXT = "cast(null as bigint)", "cast(null as text)"
 NO_TOKENS = ", ".join([NO_NUMBER] * len(TOKENS))
 SUMS = ", ".join(f"sum({name})" for name in AMOUNTS)
+SUMMED = ", ".join(f"sum({name}) as {name}" for name in AMOUNTS)
 DAY_COLUMNS = f"""
     session_id, root_id, day, source, project, model, provider, branch, machine_id,
     {", ".join(AMOUNTS)}, wall_ms
@@ -35,7 +36,7 @@ DAY_COLUMNS = f"""
 # whose turn is not known goes with the first turn of its session that can have made it: an adviser
 # of a mixture calls no tools. Wall time belongs to the row of the first turn, and to root sessions
 # only: a sub-agent's time passes inside its parent's. A failed call is the first turn only of a
-# session without any answer.
+# session without any answer. `summed` has few rows to look names up for.
 REFRESH = f"""
     with first_turn as (
         select session_id, id, role, model, provider from (
@@ -74,18 +75,22 @@ REFRESH = f"""
         left join turn on turn.id = tool_call.turn_id
         left join first_acting on first_acting.session_id = tool_call.session_id
         where tool_call.session_id in (select id from touched)
+    ),
+    summed as (
+        select session_id, day, model, provider, branch, {SUMMED},
+            max(case when turn_id in (select id from first_turn) then 1 else 0 end) as has_first
+        from counted group by session_id, day, model, provider, branch
     )
     insert into session_day ({DAY_COLUMNS})
-    select counted.session_id, session.root_id, coalesce(day, 'unknown'), session.source,
-        session.project, {NAMED.format("counted.model")}, counted.provider,
-        coalesce(counted.branch, session.branch), session.machine_id,
+    select summed.session_id, session.root_id, coalesce(day, 'unknown'), session.source,
+        session.project, {NAMED.format("summed.model")}, summed.provider,
+        coalesce(summed.branch, session.branch), session.machine_id,
         {SUMS},
-        sum(case when turn_id = first_turn.id and session.id = session.root_id
+        sum(case when has_first = 1 and session.id = session.root_id
             then coalesce(session.ended_at - session.started_at, 0) else 0 end)
-    from counted join session on session.id = counted.session_id
-    left join first_turn on first_turn.session_id = counted.session_id
-    group by counted.session_id, day, {NAMED.format("counted.model")}, counted.provider,
-        coalesce(counted.branch, session.branch), session.root_id,
+    from summed join session on session.id = summed.session_id
+    group by summed.session_id, day, {NAMED.format("summed.model")}, summed.provider,
+        coalesce(summed.branch, session.branch), session.root_id,
         session.source, session.project, session.machine_id
 """
 
