@@ -294,13 +294,14 @@ def find_edits(
     """
     if len(arguments) > MOST_CHARACTERS:
         return []
-    if BEGIN in arguments:
-        mark: Mark = list if diff is count_changes else mark_changes
-        return _find_patched(arguments, fields, mark)
-    shape = find_shape(tool)
-    if shape not in ("replace", "write", "notebook"):
+    shape, has_patch = find_shape(tool), BEGIN in arguments
+    if not has_patch and shape not in ("replace", "write", "notebook"):
         return []
     fields = read_arguments(arguments) if fields is None else fields
+    if has_patch:  # raw, or in any text of an object
+        texts = [arguments] if fields is None else _find_texts(fields.values())
+        mark: Mark = list if diff is count_changes else mark_changes
+        return [one for text in texts for one in find_patches(text, mark)]
     if not fields:
         return []
     path = take_argument(fields, "path")
@@ -320,14 +321,6 @@ def find_edits(
     is_whole = shape == "write" or all(line.kind == "add" for line in found)
     change: Literal["write", "edit"] = "write" if is_whole else "edit"
     return [FileDiff(path=path, change=change, lines=found, note=note)]
-
-
-def _find_patched(arguments: str, fields: Mapping[str, Any] | None, mark: Mark) -> list[FileDiff]:
-    """Return the files of the patches in the arguments: raw, or in any text of an object."""
-    fields = read_arguments(arguments) if fields is None else fields
-    if fields is None:
-        return find_patches(arguments, mark)
-    return [diff for text in _find_texts(fields.values()) for diff in find_patches(text, mark)]
 
 
 def _find_texts(values: Any) -> Iterator[str]:
