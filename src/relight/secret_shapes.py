@@ -208,13 +208,15 @@ class Shapes:
         """Take the compiled scan from a file, or make the file.
 
         To compile takes 60 ms of CPU, which a small import would feel. A file of another version
-        of the table, of this code, of Hyperscan or for another processor is replaced.
+        of the table or of this code is replaced, and so is one that Hyperscan refuses: it is for
+        another version of it, or another processor.
         """
         try:
             import hyperscan
-        except ImportError:
+
+            version = _name_version()
+        except (ImportError, OSError):
             return
-        version = _name_version(hyperscan.__version__)
         with suppress(OSError, hyperscan.error):
             data = path.read_bytes()
             if data.startswith(version):
@@ -342,12 +344,12 @@ def write_search(letter: str, anchors: Iterable[Anchor]) -> str:
     return f"{letter}(?:{'|'.join(sorted(around))})"
 
 
-def _name_version(hyperscan: str) -> bytes:
+def _name_version() -> bytes:
     """A hash of everything that the expressions of the scan come from."""
     code = [
         Path(module.__file__ or "").read_bytes() for module in (sys.modules[__name__], beginnings)
     ]
-    words = [hyperscan.encode(), sys.version.encode(), read_data("redact.toml").encode(), *code]
+    words = [sys.version.encode(), read_data("redact.toml").encode(), *code]
     return blake2b(b"\0".join(words), digest_size=16).digest()
 
 

@@ -131,9 +131,9 @@ def _find_bytes(operation: str, value: Any) -> int:
         case "LITERAL":
             return 1 << int(value)
         case "NOT_LITERAL":
-            return _ALL & ~(1 << value)
+            return _ALL & ~(1 << int(value))
         case "RANGE":
-            return (1 << value[1] + 1) - (1 << value[0])
+            return (1 << int(value[1]) + 1) - (1 << int(value[0]))
         case "CATEGORY":
             name = str(value).removeprefix("CATEGORY_")
             pattern = re.compile(_CATEGORIES[name.removeprefix("NOT_")])
