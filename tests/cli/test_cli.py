@@ -50,6 +50,15 @@ def test_an_overview_without_import_says_when_something_new_waits(filled: Cli) -
     assert "something new" not in filled.run().stdout
 
 
+def test_projects_of_one_name_in_two_folders_differ_in_the_overview(cli: Cli) -> None:
+    for place in ("home", "work"):
+        answer = build.claude_answer(place, sessionId=place, cwd=f"/{place}/shop")
+        build.write_claude(cli.home, [answer], name=place)
+    (line,) = [line for line in cli.run().stdout.splitlines() if line.startswith("top projects")]
+    assert "home/shop $" in line
+    assert "work/shop $" in line
+
+
 def test_a_store_derived_by_earlier_rules_is_said_to_need_a_rebuild(filled: Cli) -> None:
     advice = "the rules have changed since this was derived: run `relight rebuild`"
 

@@ -127,7 +127,7 @@ def test_an_empty_list_says_what_to_try(cli: Cli, filled: Cli) -> None:
     done = filled.run("sessions", "zebra", "--since", "all", "--project", "x", "--failed")
     assert done.stdout == (
         "no session with the words 'zebra' of outcome failure in project 'x';"
-        " without any filter 3\n"
+        " without any filter 3\nin all that was said and done: relight search zebra\n"
     )
     done = filled.run("sessions", "--since", "all", "--project", "shpo")
     assert done.stdout == (

@@ -204,7 +204,7 @@ def test_the_latest_starts_and_the_totals_are_listed(cli: Cli) -> None:
     stats = cli.json("template", "stats")
     assert [one["task_type"] for one in stats["types"]] == ["code"]
     assert (stats["total"]["live"], stats["total"]["unfollowed"]) == (1, 1)
-    assert "no session" in cli.run("template", "stats")
+    assert "unused" in cli.run("template", "stats")
 
 
 def test_installing_shows_the_change_asks_does_it_and_undoes_it(cli: Cli) -> None:

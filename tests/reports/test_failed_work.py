@@ -116,6 +116,17 @@ def test_a_failed_run_and_its_session_count_once(tmp_path: Path, store: Store) -
     assert read_failed_work(store, read_filter(store, job="house")).runs == [one]
 
 
+def test_a_run_that_was_refused_cost_nothing_and_its_cost_is_known(
+    tmp_path: Path, store: Store
+) -> None:
+    job = build_runs.make_job(
+        runner="command", command=["hermes"], model="gpt-4", provider="openai"
+    )
+    assert build_runs.run_job(store, job, home=tmp_path).outcome == "failure"
+    failed = read_failed_work(store, Filter()).failed
+    assert (failed.runs, failed.cost_usd, failed.unrecorded_runs) == (1, 0.0, 0)
+
+
 def test_a_failed_attempt_of_a_run_that_succeeded_is_a_failed_session_of_its_job(
     tmp_path: Path, store: Store
 ) -> None:

@@ -72,14 +72,14 @@ def test_a_model_without_a_price_is_named_and_one_with_a_price_is_not(store: Sto
 def test_one_line_names_the_turns_of_all_models_without_a_price(store: Store) -> None:
     finish(store, "one", "success", model="my-own-model")
     assert describe_needs(look(store)) == [
-        "my-own-model: no price is known: 1 turn missing from the cost: relight rebuild --prices"
+        "my-own-model: no price is known: 1 turn missing from the cost: relight doctor"
     ]
     for number, model in enumerate(("my-own-model", "another-model", "a-third-model")):
         finish(store, f"more-{number}", "success", model=model)
     (line,) = describe_needs(look(store))
     assert line == (
         "my-own-model (and 2 more): no price is known: 4 turns missing from the cost:"
-        " relight rebuild --prices"
+        " relight doctor"
     )
 
 

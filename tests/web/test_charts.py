@@ -158,6 +158,21 @@ def test_every_figure_of_a_chart_is_in_its_table_too() -> None:
     assert [one.colour for one in chart.legend] == ["s0", "s1"]
 
 
+def test_a_total_without_all_of_its_parts_is_a_lower_bound() -> None:
+    bars = [
+        StackedBar(label="Mon", parts=[3.0, None], is_partial=True),
+        StackedBar(label="Tue", parts=[0.0, None], is_partial=True),
+        StackedBar(label="Wed", parts=[2.0, 1.0]),
+    ]
+    names = ["opus", "haiku"]
+    chart = draw_bars("Cost", bars, names=names, formatter="${:.0f}".format, unknown="no price")
+    assert [[cell.text for cell in row[2:]] for row in chart.rows] == [
+        ["no price", "≥$3"],
+        ["no price", "no price"],
+        ["$1", "$3"],
+    ]
+
+
 def test_a_gap_in_a_line_is_not_bridged() -> None:
     found = [Estimate(0.5, 0.4, 0.6), None, Estimate(0.9, 0.8, 1.0)]
     chart = draw_lines(

@@ -82,6 +82,12 @@ def test_a_difference_of_costs_has_as_many_digits_as_its_interval() -> None:
     assert cost.format_difference(Estimate(1.5, None, None)) == "+$1.50"
 
 
+def test_a_difference_of_shares_is_at_most_a_hundred_points() -> None:
+    success = METRICS["success_rate"]
+    shown = success.format_difference(Estimate(-0.155, -1.404, 1.095))
+    assert shown == "−15.5 points (−100.0 to +100.0)"
+
+
 def test_few_sessions_are_not_enough_and_their_counts_are_said() -> None:
     for sessions in ([make("cold", False), make("warm", True)], [], [make("warm", None)]):
         assert compare_arms(sessions, WarmPlan()).verdict == "cannot tell yet"

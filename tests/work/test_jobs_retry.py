@@ -65,7 +65,12 @@ def only(store: Store) -> RunReport:
     ],
 )
 def test_an_endpoint_gets_no_more_requests_than_a_run_has_attempts(
-    tmp_path: Path, reply: Reply, kind: str, requests: int, waits: list[float]
+    tmp_path: Path,
+    reply: Reply,
+    kind: str,
+    requests: int,
+    waits: list[float],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     with build.open_home(tmp_path) as store, Server(lambda _: reply, models=[MODEL]) as server:
         result, waited = run_chat_job(tmp_path, server, store)
@@ -76,6 +81,8 @@ def test_an_endpoint_gets_no_more_requests_than_a_run_has_attempts(
         assert (result.outcome, result.failure_kind) == ("failure", kind)
         notes = [line for line in result.evidence if "tried again after" in line]
         assert len(notes) == len(waits)
+        # a person who waits sees why
+        assert [line for line in caplog.messages if "tried again after" in line] == notes
 
 
 def test_a_refused_connection_is_tried_as_often(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_cost_time_and_differences_are_summed_over_sessions(tmp_path: Path) -> N
         assert (one.verdict, one.low, one.muted_sessions) == ("not known yet", None, 0)
         # no price is no cost of zero
         assert (other.cost_usd, other.unpriced_turns) == (None, 3)
-        assert "costs an unknown amount a month" in other.sentence
+        assert "has no price." in other.sentence
         # what it takes is said before anything is muted
         assert (
             "with [moa] mute_share = 0.2 show that it is worth less than 5 points" in one.sentence

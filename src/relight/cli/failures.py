@@ -99,7 +99,7 @@ def _print(found: "FailureReport", short: Mapping[str, str]) -> None:
     if found.causes:
         _print_failed(found, short)
     if found.failures:
-        screen.print_text("\nfailed calls", style="bold")
+        screen.print_text("\nfailed calls" if found.causes else "failed calls", style="bold")
         _print_calls(found)
     if cured := [one for one in found.cures if one.cure][:NEWEST_ROWS]:
         screen.print_text("\nwhat cured them", style="bold")

@@ -137,7 +137,7 @@ def print_runs(runs: Sequence[RunReport], zone: str) -> None:
             screen.dollars(
                 run.cost_usd, unpriced=run.unpriced_turns or 0, included=run.included_usd
             )
-            if run.session_id or run.cost_usd
+            if run.session_id or run.cost_usd is not None
             else "–",
             run.evidence[0] if run.evidence else run.note or "",
         ]

@@ -7,7 +7,7 @@ import click
 from relight.cli import screen
 from relight.cli.news import take_news
 from relight.cli.options import use_currency
-from relight.cli.report import print_report
+from relight.cli.report import name_key, print_report
 from relight.errors import as_typed
 from relight.reports import filters, totals
 from relight.reports.failed_work import describe_failed, read_failed_totals
@@ -110,11 +110,8 @@ def _print_failing_jobs(store: Store) -> None:
 def _print_tops(store: Store, chosen: Filter) -> None:
     """Print the models and projects that cost most."""
     for key in ("model", "project"):
-        rows = sorted(sum_costs(store, key, chosen), key=lambda row: -row.worth_usd)
-        tops = " · ".join(
-            f"{str(row.name or 'unknown').rsplit('/', 1)[-1]} {_format_cost(row)}"
-            for row in rows[:3]
-        )
+        rows = sorted(sum_costs(store, key, chosen), key=lambda row: -row.worth_usd)[:3]
+        tops = " · ".join(f"{name_key(key, row.name)} {_format_cost(row)}" for row in rows)
         screen.print_text(f"top {key}s: {tops}")
 
 

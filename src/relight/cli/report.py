@@ -223,7 +223,7 @@ def print_report(found: UsageReport, short: Mapping[str, str] = NO_NAMES) -> Non
     rows = []
     for row in found.rows:
         names = [
-            short.get(str(row.key(key))) or _name(key, _find_name(row, key)) for key in found.by
+            short.get(str(row.key(key))) or name_key(key, _find_name(row, key)) for key in found.by
         ]
         if "session" in found.by:
             names.append(str(row.title or ""))
@@ -265,7 +265,7 @@ def _find_name(row: ReportRow, key: str) -> object:
     return row.job_name if key == "job" else row.key(key)
 
 
-def _name(key: str, value: object) -> str:
+def name_key(key: str, value: object) -> str:
     """Return a key in short form; `--json` has it whole."""
     text = "unknown" if value is None else str(value)
     if key in ("skill", "job") and value is None:

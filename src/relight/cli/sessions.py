@@ -1,3 +1,4 @@
+import shlex
 from typing import TYPE_CHECKING
 
 import click
@@ -82,6 +83,9 @@ def command(
         click.echo("there are no more sessions")
     else:
         print_no_match(why)
+        if words:
+            asked = shlex.join(["relight", "search", *words])
+            click.echo(as_typed(f"in all that was said and done: {asked}"))
 
 
 def _print(found: "SessionPage", short: dict[str, str], *, timezone: str) -> None:

@@ -21,7 +21,7 @@ def describe_template(template: Template) -> str:
     """Return a template's category, the size of its text, and its outcome in words."""
     from relight.warm.injection import count_tokens
 
-    line = f"{template.category}, {count_tokens(template)} tokens, outcome {template.outcome}"
+    line = f"{template.category}, {count_tokens(template):,} tokens, outcome {template.outcome}"
     warning = WARNINGS.get(template.outcome)
     return f"{line}\n{warning}" if warning else line
 

@@ -115,7 +115,7 @@ def stats(as_json: bool) -> None:
     """Show the results of each version of each template, and totals by task type.
 
     `warm` sessions began with the template, `cold` ones were held out from it. Outcomes are those
-    of warm sessions. `no session` are decisions that no recorded session followed.
+    of warm sessions. `unused` are decisions that no recorded session followed.
     """
     from relight.cli import screen
     from relight.warm.results import read_template_stats
@@ -155,7 +155,7 @@ def _list_counts() -> "list[Column]":
 
     columns = [Column(name) for name in ("warm", "cold", "ok")]
     columns += [Column("failed", colour=colour_failures)]
-    return [*columns, *(Column(name, is_spare=True) for name in ("unkn.", "no session"))]
+    return [*columns, *(Column(name, is_spare=True) for name in ("unkn.", "unused"))]
 
 
 def _print_types(found: "TemplateStats") -> None:

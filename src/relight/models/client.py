@@ -79,7 +79,7 @@ async def _retry(
         nonlocal is_cut_short
         is_cut_short = wait_seconds is not None and wait_seconds >= request.seconds_left()
         if budget is not None and failure is not None and wait_seconds and not is_cut_short:
-            budget.notes.append(f"{failure.reason}; tried again after {wait_seconds:.1f} s")
+            budget.note_wait(failure.reason, wait_seconds)
         if on_attempt is not None:
             on_attempt(number, failure, None if is_cut_short else wait_seconds)
 

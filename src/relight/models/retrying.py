@@ -148,6 +148,11 @@ class RetryBudget:
         self._failed[place] = self._failed.get(place, 0) + 1
         return self._failed[place]
 
+    def note_wait(self, reason: str, wait_seconds: float) -> None:
+        """Keep and log why another attempt follows a wait; the wait may take minutes."""
+        self.notes.append(f"{reason}; tried again after {wait_seconds:.1f} s")
+        logger.warning("%s", self.notes[-1])
+
     def renew(self, place: str) -> None:
         """Begin again after an attempt that succeeded."""
         self._failed.pop(place, None)

@@ -63,11 +63,13 @@ def find_needs(
 def describe_needs(needs: Sequence[Need]) -> list[str]:
     """Return one line for each kind of need, with the command that shows more.
 
-    The number of turns without a price is that of all models; other reasons are the first one's.
+    The number of turns without a price is that of all models, and `relight doctor` says how to set
+    one; other reasons are the first one's.
     """
     lines = []
     for kind, found in groupby(needs, key=lambda one: one.kind):
         first, *others = found
+        command = as_typed("relight doctor") if kind == "price" else first.command
         words = f"{first.title}: {first.reason}"
         more = f" (and {len(others):,} more)" if others else ""
         if kind in ("outcome", "candidate"):  # a title that counts says all
@@ -75,7 +77,7 @@ def describe_needs(needs: Sequence[Need]) -> list[str]:
         elif kind == "price" and others:
             turns = sum(one.turns or 0 for one in (first, *others))
             words, more = f"{first.title}{more}: {_explain_price(turns)}", ""
-        lines.append(f"{words}{more}: {first.command}")
+        lines.append(f"{words}{more}: {command}")
     return lines
 
 

@@ -327,8 +327,8 @@ def make_figures(sums: UsageSums, *, is_of_calls: bool = False) -> ReportFigures
     if not is_of_calls:
         turns, unpriced = turns or 0, unpriced or 0
         known = [value for name in WHOLE_TOKENS if (value := getattr(sums, name)) is not None]
-        total_tokens = sum(known) if known or not turns else None
         nanos = sums.cost_nanos or 0
+        total_tokens = sum(known) if known or not (turns or nanos) else None
         cost_usd = nanos / 1e9 if is_priced(turns, unpriced, nanos) else None
         included_usd = (sums.included_nanos or 0) / 1e9
         wall_seconds = (sums.wall_ms or 0) / 1000

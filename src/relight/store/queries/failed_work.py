@@ -107,7 +107,8 @@ GROUPS = """
     select what, job, job_name, evidence, label, why, max(failure_kind) as failure_kind,
         count(*) as failures,
         sum(cost_usd) as cost_usd, sum(unpriced_turns) as unpriced_turns,
-        sum(case when session is null then 1 else 0 end) as unrecorded, max(at) as last_at,
+        sum(case when session is null and cost_usd is null then 1 else 0 end) as unrecorded,
+        max(at) as last_at,
         max(case when place = 1 then session end) as session
     from (
         select what, job, job_name, evidence, label, why, failure_kind, cost_usd, unpriced_turns,
@@ -155,7 +156,7 @@ class FailedRow(Struct, frozen=True):
 class FailedGroup(Struct, frozen=True):
     """Failed runs of one job, or failed sessions, with the same evidence.
 
-    `unrecorded` of them left no session. `session` is that of the newest.
+    `unrecorded` of them left no session and no cost. `session` is that of the newest.
     """
 
     what: Literal["run", "session"]

@@ -26,12 +26,16 @@ from relight.web.charts.svg import element, find_ticks, link_shapes, percent
 
 
 class StackedBar(Struct, frozen=True, kw_only=True):
-    """A bar of several parts; None is an unknown part, which is not drawn."""
+    """A bar of several parts; None is an unknown part, which is not drawn.
+
+    The total is a lower bound if `is_partial`: of some part more is unknown.
+    """
 
     label: str
     parts: Sequence[float | None]
     link: str | None = None
     note: str = ""
+    is_partial: bool = False
 
 
 def draw_bars(
@@ -42,8 +46,9 @@ def draw_bars(
     formatter: Formatter,
     links: Sequence[SeriesLink | None] = (),
     height: float = HEIGHT,
+    unknown: str = UNKNOWN,
 ) -> Chart:
-    """Return a chart of stacked bars, each linked to its list.
+    """Return a chart of stacked bars, each linked to its list; `unknown` is the word for None.
 
     Series after the last colour are merged into one, so the largest must come first. A single one
     more keeps its name.
@@ -61,12 +66,16 @@ def draw_bars(
     drawn += draw_labels([bar.label for bar in bars], height)
     columns: list[Sequence[float | None]]
     columns = [[bar.parts[at] for bar in bars] for at in range(len(names))]
-    columns += [sums] if len(names) > 1 else []
     rows = [[Cell(bar.label, bar.link)] for bar in bars]
     for column in columns:
         write = align(formatter, column)
         for row, value in zip(rows, column, strict=True):
-            row.append(Cell(UNKNOWN if value is None else write(value)))
+            row.append(Cell(unknown if value is None else write(value)))
+    if len(names) > 1:
+        write = align(formatter, sums)
+        for row, bar, total in zip(rows, bars, sums, strict=True):
+            known = unknown if bar.is_partial and not total else write(total)
+            row.append(Cell(f"≥{known}" if bar.is_partial and total else known))
     peak = max(range(len(sums)), key=sums.__getitem__, default=None)
     summary = f"{title}: together {formatter(math.fsum(sums))}"
     if peak is not None:

@@ -32,9 +32,14 @@ class IntervalRow(Struct, frozen=True, kw_only=True):
 
 
 def draw_intervals(
-    title: str, rows: Sequence[IntervalRow], *, formatter: Formatter, bounds: tuple[float, float]
+    title: str,
+    rows: Sequence[IntervalRow],
+    *,
+    formatter: Formatter,
+    bounds: tuple[float, float],
+    of: str = "arm",
 ) -> Chart:
-    """Return the rows on a scale between the bounds, labelled at both ends and the middle."""
+    """Return the rows, one `of` each, on a scale labelled at both bounds and the middle."""
     low, high = bounds
     centre, height = (low + high) / 2, ROW * len(rows)
 
@@ -68,7 +73,7 @@ def draw_intervals(
     return Chart(
         title=title,
         svg=frame(drawn, f"{title}: {summary}", height, kind="chart bare"),
-        head=["", "estimate and interval", "made of"],
+        head=[of, "estimate and interval", "made of"],
         rows=[
             [Cell(row.name), Cell(words), Cell(row.note)]
             for row, words in zip(rows, figures, strict=True)

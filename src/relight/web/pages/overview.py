@@ -17,9 +17,9 @@ from relight.reports.totals import ReportRow, report
 from relight.store.queries.costs import CostRow, sum_cost, sum_costs
 from relight.store.queries.failures import spread_calls
 from relight.store.queries.listing import Listing
-from relight.text import count, dollars
+from relight.text import NO_PRICE, count, dollars
 from relight.web.charts.bars import StackedBar, draw_bars
-from relight.web.charts.chart import SERIES, Chart
+from relight.web.charts.chart import SERIES, UNKNOWN, Chart
 from relight.web.charts.lanes import Lane, OutcomeCounts, draw_lanes
 from relight.web.charts.sparks import draw_share
 from relight.web.page import Context, View
@@ -231,6 +231,8 @@ def draw_chart(view: View, by: SeriesKey, rows: Sequence[ReportRow]) -> tuple[Ch
                 read(point) if (point := points.get((step.name, name))) else 0.0 for name in names
             ],
             link=_link_step(view, step),
+            is_partial=figure == "cost"
+            and any(point.unpriced_turns for point in series.points if point.step == step.name),
         )
         for step in steps
     ]
@@ -241,6 +243,7 @@ def draw_chart(view: View, by: SeriesKey, rows: Sequence[ReportRow]) -> tuple[Ch
         formatter=formatter,
         links=[view.toggle(by, _filter_name(name, by)) for name in names],
         height=HEIGHT,
+        unknown=NO_PRICE if figure == "cost" else UNKNOWN,
     )
     return chart, 0
 

@@ -106,4 +106,5 @@ def draw_arms(found: Comparison) -> Chart:
         )
         for number, arm in enumerate(found.models)
     ]
-    return draw_intervals("Success of each model", rows, formatter=share, bounds=(0.0, 1.0))
+    title = "Success of each model"
+    return draw_intervals(title, rows, formatter=share, bounds=(0.0, 1.0), of="model")

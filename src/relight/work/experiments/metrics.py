@@ -83,14 +83,14 @@ class ArmMetric(Struct, frozen=True, kw_only=True):
     warning: str | None = None
 
     def format_difference(self, found: Estimate) -> str:
-        """Return a difference with its sign and interval; that of shares is in points."""
+        """Return a difference with its sign and interval; shares in points, at most 100."""
         if found.value is None:
             return "–"
         figures = [one for one in (found.value, found.low, found.high) if one is not None]
         write = align(self.format, map(abs, figures))
         signed = [
             ("−" if one < 0 else "+")
-            + (f"{abs(one) * 100:.1f}" if self.format is share else write(abs(one)))
+            + (f"{min(abs(one), 1) * 100:.1f}" if self.format is share else write(abs(one)))
             for one in figures
         ]
         text = signed[0] + (" points" if self.format is share else "")

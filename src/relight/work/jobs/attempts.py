@@ -70,9 +70,7 @@ def try_run(
         if time.monotonic() + wait >= deadline:
             notes.append(f"no time is left to wait {wait:.1f} s and try again")
             break
-        notes.append(
-            f"attempt {len(results)} failed: {result.ended_by}; tried again after {wait:.1f} s"
-        )
+        retries.note_wait(f"attempt {len(results)} failed: {result.ended_by}", wait)
         sleep(wait)
     return Attempts(results=results, notes=notes, retry_at=results[-1].retry_at)
 

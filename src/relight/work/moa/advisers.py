@@ -160,8 +160,8 @@ def _count_sessions(a: Tally, b: Tally, month: _Month) -> int | None:
 
 def describe_adviser(one: AdviserReport, share: float) -> str:
     """Return what is known about an adviser's worth, and what it takes to know more."""
-    cost = "an unknown amount" if one.month_usd is None else dollars(one.month_usd)
-    parts = [f"{one.adviser} costs {cost} a month."]
+    cost = "has no price" if one.month_usd is None else f"costs {dollars(one.month_usd)} a month"
+    parts = [f"{one.adviser} {cost}."]
     if one.muted_sessions:
         dealt = one.muted_sessions + one.with_successes + one.with_failures
         muted = count_of(one.muted_successes, one.muted_failures)
