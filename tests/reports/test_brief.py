@@ -116,3 +116,11 @@ def test_the_brief_leads_to_a_retry_that_is_in_the_history(tmp_path: Path) -> No
     refused = cli.run("job", "retry", run_id)
     assert refused.returncode == 1
     assert "has succeeded since" in refused.stderr
+
+
+def test_a_session_without_outcome_is_counted_as_unknown(tmp_path: Path) -> None:
+    cli = Cli(tmp_path)
+    with open_store(tmp_path / "relight") as store, record(store, model="gpt-5.1") as recorder:
+        recorder.turn(input_tokens=9, output_tokens=9)
+        recorder.finish(outcome="unknown")
+    assert "1 session beside them: 0 succeeded, 0 failed, 1 unknown, " in cli.run("brief").stdout

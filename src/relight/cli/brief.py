@@ -8,6 +8,7 @@ from relight.errors import as_typed
 
 if TYPE_CHECKING:
     from relight.reports.brief import Brief, BriefCause
+    from relight.store.queries.costs import OtherSessions
     from relight.store.queries.runs import RunReport
 
 SHOWN_CAUSES, SHOWN_EVIDENCE, SHOWN_JOBS = 20, 2, 8
@@ -15,7 +16,9 @@ SHOWN_CAUSES, SHOWN_EVIDENCE, SHOWN_JOBS = 20, 2, 8
 
 @reading_command("brief", example="relight brief --since yesterday")
 @click.option(
-    "--since", metavar="DAY", help="The first day: 2026-11-15, 7d, yesterday … (else 18:00 of it)."
+    "--since",
+    metavar="DAY",
+    help="The first day: 2026-11-15, 7d, yesterday … (default: last evening).",
 )
 @json_option
 def command(since: str | None, as_json: bool) -> None:
@@ -47,8 +50,7 @@ def _print(found: "Brief", timezone: str) -> None:
 
     since = format_moment(read_time(found.since) or 0, timezone)
     cost = screen.dollars(found.cost_usd, unpriced=found.unpriced_turns)
-    parts = [f"{plural(found.runs, 'run')}: {_count(found.successes, found.failures)}"]
-    parts += [f"{found.unknown} unknown"] if found.unknown else []
+    parts = [f"{plural(found.runs, 'run')}: {_count_ends(found)}"]
     parts += [f"{found.running} running"] if found.running else []
     parts += [f"{plural(found.skipped, 'slot')} skipped"] if found.skipped else []
     parts += [cost] if found.runs else []
@@ -56,8 +58,8 @@ def _print(found: "Brief", timezone: str) -> None:
     own = found.sessions
     if own.sessions:
         cost = screen.dollars(own.cost_usd, unpriced=own.unpriced_turns)
-        ends = _count(own.successes, own.failures)
-        screen.print_text(f"{plural(own.sessions, 'session')} beside them: {ends}, {cost}")
+        sessions = plural(own.sessions, "session")
+        screen.print_text(f"{sessions} beside them: {_count_ends(own)}, {cost}")
     for one in found.causes[:SHOWN_CAUSES]:
         _print_cause(one, timezone)
     if len(found.causes) > SHOWN_CAUSES:
@@ -90,8 +92,9 @@ def _print_cause(one: "BriefCause", timezone: str) -> None:
         screen.print_text(as_typed(f"  → relight job retry {run_id}"))
 
 
-def _count(successes: int, failures: int) -> str:
-    return f"{successes} succeeded, {failures} failed"
+def _count_ends(found: "Brief | OtherSessions") -> str:
+    unknown = f", {found.unknown} unknown" if found.unknown else ""
+    return f"{found.successes} succeeded, {found.failures} failed{unknown}"
 
 
 def _list_jobs(runs: "Sequence[RunReport]") -> str:

@@ -314,6 +314,7 @@ def notes(found: UsageReport) -> list[str]:
     if found.by == ["day"]:
         lines.append(
             "failed: share of tool calls that could not do what they were asked;"
-            " ok: sessions that succeeded, of those whose outcome is known"
+            " ok: sessions that succeeded, of those whose outcome is known; per ok: what those of"
+            " known outcome cost, for each that succeeded"
         )
     return lines
