@@ -364,11 +364,24 @@ def make_markdown(
     *,
     is_number: Callable[[str], bool],
 ) -> str:
-    """Return a Markdown table with numbers to the right; None is a dash."""
+    """Return a Markdown table with numbers to the right; None is a dash.
 
-    def line(cells: Iterable[object]) -> str:
-        texts = ("–" if cell is None else clean(str(cell)) for cell in cells)
-        return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
+    >>> rows = [["a", dollars(2.5)], ["b", dollars(0.0042)]]
+    >>> print(make_markdown(["name", "cost"], rows, is_number="cost".__eq__))
+    | name | cost |
+    | --- | ---: |
+    | a | $2.50 |
+    | b | <$0.01 |
+    """
 
+    def line(cells: Iterable[str]) -> str:
+        return "| " + " | ".join(clean(text).replace("|", "\\|") for text in cells) + " |"
+
+    texts = [["–" if cell is None else _write_cell(cell) for cell in row] for row in rows]
+    columns = map(align_money, zip(*texts, strict=True))
     rules = ["---:" if is_number(name) else "---" for name in names]
-    return "\n".join([line(names), line(rules), *map(line, rows)])
+    return "\n".join([line(names), line(rules), *map(line, zip(*columns, strict=True))])
+
+
+def _write_cell(cell: object) -> str:
+    return cell if isinstance(cell, str) else str(cell)

@@ -9,7 +9,7 @@ from relight.reports.retries import judge_run_retry
 from relight.reports.runs import RECENT_RUNS, JobReport
 from relight.reports.sessions import find_session, read_head
 from relight.store.queries.runs import RunReport, find_job_names, find_run, read_runs
-from relight.text import cut_visible, dollars
+from relight.text import NO_PRICE, cut_visible, dollars
 from relight.web.charts.bars import StackedBar, draw_bars
 from relight.web.page import Context, View
 from relight.web.pages.jobs import show_job
@@ -93,7 +93,10 @@ def draw_run_costs(view: View, job: JobReport, runs: list[RunReport]) -> Any:
         )
         for run in reversed(runs)
     ]
-    return draw_bars("Cost of each run", columns, names=["cost"], formatter=dollars, height=110)
+    title = "Cost of each run"
+    return draw_bars(
+        title, columns, names=["cost"], formatter=dollars, height=110, unknown=NO_PRICE
+    )
 
 
 def read_run_answer(view: View, run: RunReport) -> str | None:
