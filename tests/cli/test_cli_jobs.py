@@ -220,6 +220,8 @@ def test_job_show_has_one_shape_for_own_jobs_and_those_of_another_scheduler(cli:
     assert "Sort it." in shown
     assert "None" not in shown
     assert "there is no job" in cli.fail("job", "show", "nothing")
+    # what Relight does not change is changed where it was made
+    assert "scheduler: hermes cron edit 4d9a" in cli.fail("job", "edit", "triage", "--model", "m")
 
 
 def test_a_run_by_hand_prints_its_answer_and_is_in_the_history(cli: Cli) -> None:

@@ -27,6 +27,8 @@ SECONDS = 60.0
 class HermesJobs:
     """The jobs of one Hermes home."""
 
+    edit = (PROGRAM, "cron", "edit")
+
     def __init__(self, home: Path, environment: Mapping[str, str]) -> None:
         self._home = home
         self._environment = environment
@@ -77,7 +79,7 @@ class HermesJobs:
             raise RelightError(f"cannot read {self._path}: {error}", "is it there?") from error
 
     def _words(self, key: str, model: str | None, provider: str | None) -> list[str]:
-        words = [PROGRAM, "cron", "edit", key, "--model", model or ""]
+        words = [*self.edit, key, "--model", model or ""]
         if self.read_model(key)[1] != provider:
             words += ["--provider", provider or ""]
         return words

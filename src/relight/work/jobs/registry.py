@@ -202,10 +202,12 @@ def _find_row(store: Store, name: str) -> OwnJob:
     if found := find_own_job(store, job_id(name)):
         return found
     if foreign := find_foreign_name(store, name):
-        raise RelightError(
-            f"the job {foreign} belongs to another scheduler",
-            "Relight shows its runs (`relight job history`); change it in its own scheduler",
-        )
+        from relight.sources.job_editors import find_edit_command
+
+        hint = "Relight shows its runs (`relight job history`); change it in its own scheduler"
+        if edit := find_edit_command(foreign):
+            hint += f": {edit}"
+        raise RelightError(f"the job {foreign} belongs to another scheduler", hint)
     raise MissingError(f"there is no job {name!r}", "`relight job list` shows them")
 
 
