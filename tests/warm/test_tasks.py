@@ -60,6 +60,7 @@ def record(store: Store, home: Path, messages: list[Any], calls: list[Any] | Non
         ("No, that is still wrong: the cents are lost", False),
         ("Thanks, looks good", False),
         ("2", False),
+        ("Please always provide EXACTLY ONE action in triple backticks, found 4 actions.", False),
         ("<system-reminder>\nRemember the list of open tasks here.\n</system-reminder>", False),
     ],
 )

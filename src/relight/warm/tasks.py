@@ -2,8 +2,8 @@
 
 A session often does several tasks, one after the other. Each is material of its own, with the
 evidence of its own part: what the tests said there, and how the next prompt reads. A prompt that
-only answers, thanks or corrects goes on with the task before it, and so does what is too short to
-learn from.
+only answers, thanks or corrects goes on with the task before it. So do a harness' complaint about
+the form of an answer, and what is too short to learn from.
 """
 
 import re
@@ -24,6 +24,8 @@ from relight.warm.material import Material
 Messages = list[dict[str, Any]]
 # words with a meaning; fewer are an answer ("yes, do that"), and thanks may need some more
 LEAST_WORDS, LEAST_AFTER_THANKS = 3, 6
+# in the first words: a task may quote one further on
+_COMPLAINT_CHARACTERS = 100
 _REPLY = re.compile(
     r"\W*(?:yes|yep|no|nope|ok|okay|sure|fine|right|go (?:on|ahead)|continue|proceed|carry on"
     r"|please (?:continue|go on|proceed)|do (?:it|that|so)|both|neither"
@@ -70,7 +72,8 @@ def begins_task(text: str) -> bool:
     (False, False)
     """
     typed = split_injected(text)[0]
-    if _REPLY.match(typed) or says("user_corrections", typed):
+    is_complaint = says("malformed", typed[:_COMPLAINT_CHARACTERS])
+    if is_complaint or _REPLY.match(typed) or says("user_corrections", typed):
         return False
     return len(weigh_words(typed)) >= (LEAST_AFTER_THANKS if says("thanks", typed) else LEAST_WORDS)
 
