@@ -131,8 +131,8 @@ def describe_export(done: "ExportSummary") -> str:
     from relight.text import plural, size
 
     counts = [
-        plural(done.sessions, "session"),
-        plural(done.turns, "turn"),
+        plural(done.sessions, "session", "sessions and sub-agents"),
+        plural(done.turns, "row of turns", "rows of turns"),  # one may stand for several calls
         plural(done.tool_calls, "tool call"),
     ]
     lines = [f"exported {', '.join(counts)} ({size(done.bytes)})"]
