@@ -70,16 +70,16 @@ def measure_file(file: Path) -> list[Row]:
     """Every figure that the sessions of one file allow."""
     name = file.name.partition(".")[0]
     sessions = list(read_sessions(file))
+    if not sessions:  # a list of the files, say
+        return []
     counts = {
         "an outcome": sum(one.is_success is not None for one in sessions),
         "a project": sum(one.project is not None for one in sessions),
         "reference actions": sum(bool(one.reference) for one in sessions),
     }
-    told = ", ".join(f"{count} with {what}" for what, count in counts.items())
+    known = ", ".join(f"{count} with {what}" for what, count in counts.items())
     tasks = len({one.task for one in sessions})
-    print(f"{file.name}: {len(sessions)} sessions of {tasks} tasks, {told}")
-    if not sessions:
-        return []
+    print(f"{file.name}: {len(sessions)} sessions of {tasks} tasks, {known}")
     rows = [*measure_kinds(name, sessions), *measure_scores(name, sessions)]
     rows += [*measure_seeds(name, sessions), *measure_recall(name, sessions)]
     rows += measure_lessons(name, sessions)
