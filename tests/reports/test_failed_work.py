@@ -16,10 +16,11 @@ from relight.reports.failures import read_failures
 from relight.reports.filters import read_filter
 from relight.reports.sessions import find_session
 from relight.reports.totals import report
-from relight.store import Store
+from relight.store import Store, open_store
 from relight.store.labels import write_label
 from relight.store.queries.filters import Filter
 from relight.work.jobs.job import JobResult
+from terminal import Cli
 
 JOB = "4d9a61c07b3e"
 LEDGER = """
@@ -114,6 +115,16 @@ def test_a_failed_run_and_its_session_count_once(tmp_path: Path, store: Store) -
     assert one.cost_usd is not None
     assert one.cost_usd == pytest.approx(report(store).total.cost_usd)
     assert read_failed_work(store, read_filter(store, job="house")).runs == [one]
+
+
+def test_the_cost_of_a_run_without_a_session_is_a_dash(tmp_path: Path) -> None:
+    cli = Cli(tmp_path)
+    write_hermes_runs(cli.home, ["HTTP 500: no"])
+    with open_store(cli.home / "relight") as store:
+        build.import_home(store, cli.home)
+    shown = cli.run("failures", "--since", "all").stdout
+    assert "1 run left no session: its cost is not recorded" in shown
+    assert "no price" not in shown
 
 
 def test_a_run_that_was_refused_cost_nothing_and_its_cost_is_known(

@@ -18,7 +18,7 @@ from relight.errors import as_typed
 from relight.text import make_markdown
 
 if TYPE_CHECKING:
-    from relight.reports.failed_work import FailedWork
+    from relight.reports.failed_work import FailedWork, FailureCause
     from relight.reports.failures import FailureReport
     from relight.reports.spirals import SessionSpiral
 
@@ -134,7 +134,7 @@ def _print_failed(found: "FailureReport", short: Mapping[str, str]) -> None:
             one.cause,
             screen.count(one.runs),
             screen.count(one.sessions),
-            screen.dollars(one.cost_usd, unpriced=one.unpriced_turns),
+            _format_cost(one, is_recorded=one.unrecorded_runs < one.runs + one.sessions),
             ", ".join(one.jobs),
         ]
         for one in found.causes[:TEXT_ROWS]
@@ -163,15 +163,22 @@ def _print_failed(found: "FailureReport", short: Mapping[str, str]) -> None:
 
 
 def _newest_cells(one: "FailedWork", short: Mapping[str, str]) -> list[str]:
-    from relight.cli import screen
-
     return [
         (one.at or "unknown")[5:16].replace("T", " "),
         one.name or "" if one.what == "run" else one.title or "(no title)",
         one.cause,
-        screen.dollars(one.cost_usd, unpriced=one.unpriced_turns),
+        _format_cost(one, is_recorded=one.session_id is not None),
         short.get(one.session_id or "", "no session"),
     ]
+
+
+def _format_cost(one: "FailureCause | FailedWork", *, is_recorded: bool) -> str:
+    """Return the cost of failed work; a dash if no session and no cost is recorded."""
+    from relight.cli import screen
+
+    if one.cost_usd is None and not is_recorded:
+        return "–"
+    return screen.dollars(one.cost_usd, unpriced=one.unpriced_turns)
 
 
 def _print_calls(found: "FailureReport") -> None:
