@@ -100,7 +100,8 @@ def _print_pairs(pairs: "Sequence[tuple[str, Pairing, Pairing | JobPair]]") -> N
 
     if not pairs:
         return
-    columns = [screen.Column(name, is_number=False) for name in ("job", "model")]
+    columns = [screen.Column("job", is_number=False, is_name=True)]
+    columns += [screen.Column("model", is_number=False)]
     columns += [screen.Column("succeeded"), screen.Column("against", is_number=False)]
     columns += [screen.Column("succeeded")]
     columns += [screen.Column("verdict", is_number=False, lines=2, colour=screen.colour_state)]

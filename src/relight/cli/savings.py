@@ -46,7 +46,7 @@ def _print(items: "list[SavingItem]") -> None:
     from relight.cli import screen
 
     columns = [
-        screen.Column("job or skill", is_number=False),
+        screen.Column("job or skill", is_number=False, is_name=True),
         screen.Column("a month"),
         screen.Column("model", is_number=False),
         screen.Column("saves"),
