@@ -65,6 +65,7 @@ def make_environment(timezone: str) -> Environment:
         "day": day,
         "offset": offset,
         "line": make_line,
+        "coded": mark_code,
         "typed": as_typed,
         "whole": quote_name,
         "size": lambda value: UNKNOWN if value is None else size(value),
@@ -102,6 +103,21 @@ def money(
     if value is None and not included and unpriced == 0:
         return UNKNOWN
     return dollars(value, unpriced=unpriced or 0, included=included, digits=digits)
+
+
+def mark_code(text: str) -> Markup:
+    """Return a sentence with what stands between backticks as code.
+
+    >>> mark_code("Set `hold_out`, or <b>")
+    Markup('Set <code>hold_out</code>, or &lt;b&gt;')
+    """
+    parts = make_visible(text).split("`")
+    if len(parts) % 2 == 0:  # one is left over
+        return Markup.escape("`".join(parts))
+    marked = (
+        Markup("<code>{}</code>") if place % 2 else Markup("{}") for place in range(len(parts))
+    )
+    return Markup("").join(mark.format(part) for mark, part in zip(marked, parts, strict=True))
 
 
 @pass_environment
