@@ -73,6 +73,18 @@ def test_every_page_is_sound_and_open_to_everybody(
         check_schemes(visit)
 
 
+def test_names_in_lists_are_readable_in_a_small_window(
+    browser: Browser, address: str, demo_home: Path
+) -> None:
+    narrow = """[...document.querySelectorAll(".clip:first-child")]
+        .filter((one) => one.clientWidth < 150).map((one) => one.innerText)"""
+    with visiting(browser, address) as visit:
+        visit.page.set_viewport_size({"width": 1024, "height": 800})
+        for path in ("/", "/sessions", "/templates", "/failures", "/jobs", "/skills"):
+            assert visit.open(path).evaluate(narrow) == [], path
+            visit.check()
+
+
 def check_schemes(visit: Visit) -> None:
     """Check a page in the light and in the dark; the style sheet alone knows the difference."""
     for scheme in get_args(Scheme):
