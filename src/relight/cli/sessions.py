@@ -1,4 +1,3 @@
-import shlex
 from typing import TYPE_CHECKING
 
 import click
@@ -84,6 +83,8 @@ def command(
     else:
         print_no_match(why)
         if words:
+            import shlex
+
             asked = shlex.join(["relight", "search", *words])
             click.echo(as_typed(f"in all that was said and done: {asked}"))
 
