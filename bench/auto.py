@@ -3,7 +3,8 @@
 The server is a function in the same process, and time is that of the processor, so that neither a
 network nor a busy machine is measured. One write is what the recorder takes for the same events.
 It and the recorded call each follow a call without recording: after another write, either would
-find the processor's caches full of what it needs. All figures are medians.
+find the processor's caches full of what it needs. All figures are medians, except that of the
+process: it is a mean over as many calls again, and counts what any thread does for them.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.measure import judge, print_rows
 
@@ -34,19 +35,31 @@ def main(words: list[str]) -> int:
         "conversation of 400 messages, 1 MB": (400, 0),
     }
     rows = [("added to a call", "beyond one write", "limit", "")]
+    whole_rows = [("CPU of the process and all its threads", "added to a call", "", "")]
     with tempfile.TemporaryDirectory() as folder:
         os.environ["RELIGHT_HOME"] = f"{folder}/home"
         for name, (messages, chunks) in cases.items():
-            whole, write = measure(messages, chunks, calls=options.calls)
-            beyond = whole - write
-            figure = f"{beyond:.2f} ms ({whole:.2f} ms in all, one write {write:.2f} ms)"
+            added = measure(messages, chunks, calls=options.calls)
+            beyond = added.whole_ms - added.write_ms
+            parts = f"{added.whole_ms:.2f} ms in all, one write {added.write_ms:.2f} ms"
+            figure = f"{beyond:.2f} ms ({parts})"
             rows.append((name, figure, f"{LIMIT_MS} ms", judge(beyond, LIMIT_MS)))
+            whole_rows.append((name, f"{added.process_ms:.2f} ms", "", ""))
     print_rows(rows)
+    print_rows(whole_rows)
     return int(any(row[3] == "MISSED" for row in rows))
 
 
-def measure(messages: int, chunks: int, *, calls: int) -> tuple[float, float]:
-    """The milliseconds that recording adds to a call, and those of its one write."""
+class Added(NamedTuple):
+    """Milliseconds that recording adds to a call, of its one write, and of all threads."""
+
+    whole_ms: float
+    write_ms: float
+    process_ms: float
+
+
+def measure(messages: int, chunks: int, *, calls: int) -> Added:
+    """What recording adds to a call of a conversation."""
     import httpx2
 
     import relight.auto  # noqa: F401
@@ -59,13 +72,17 @@ def measure(messages: int, chunks: int, *, calls: int) -> tuple[float, float]:
     writes = []
     before = make_conversation(messages)
     write_once = make_writer()
-    gc.disable()
-    for number in range(calls):
+
+    def make_request(number: int) -> Any:
         # each goes on from the first answer, so that the size of the requests is the same
         said = [*before, {"role": "user", "content": f"{number} {WORDS}"}]
         body = {"model": "gpt-5.1", "messages": said, "stream": bool(chunks)}
+        return client.build_request("POST", "http://server/v1/chat/completions", json=body)
+
+    gc.disable()
+    for number in range(calls):
         for place, send in enumerate((plain, plain, recorded)):
-            request = client.build_request("POST", "http://server/v1/chat/completions", json=body)
+            request = make_request(number)
             started = time.thread_time()
             for _ in send(client, request, stream=True).iter_bytes():
                 pass
@@ -75,10 +92,23 @@ def measure(messages: int, chunks: int, *, calls: int) -> tuple[float, float]:
                 write_once(number)
                 writes.append(time.thread_time() - ended)
         if number == 0:
-            before = [*said, {"role": "assistant", "content": ANSWER}]
+            first = {"role": "user", "content": f"0 {WORDS}"}
+            before = [*before, first, {"role": "assistant", "content": ANSWER}]
     gc.enable()
     call, bare, write = map(statistics.median, (spent[recorded], spent[plain], writes))
-    return (call - bare) * 1000, write * 1000
+    requests = [make_request(number) for number in range(calls, calls + 20)]
+    process = [_count_process(client, send, requests) for send in (plain, recorded)]
+    return Added((call - bare) * 1000, write * 1000, (process[1] - process[0]) * 1000)
+
+
+def _count_process(client: Any, send: Callable[..., Any], requests: list[Any]) -> float:
+    """The processor's time for a call, of all threads, also for what they finish after it."""
+    started = time.process_time()
+    for request in requests:
+        for _ in send(client, request, stream=True).iter_bytes():
+            pass
+    time.sleep(0.5)
+    return (time.process_time() - started) / len(requests)
 
 
 ANSWER = WORDS * 8
@@ -126,6 +156,13 @@ def make_writer() -> Callable[[int], None]:
         with tracker.together():
             tracker.message("user", f"{number} {WORDS}")
             message = {"role": "assistant", "content": ANSWER}
-            tracker.turn(model="gpt-5.1", provider="openai", usage=USAGE, message=message)
+            tracker.turn(
+                model="gpt-5.1",
+                provider="server",
+                usage=USAGE,
+                message=message,
+                duration_ms=12.5,
+                first_token_ms=2.5,
+            )
 
     return write

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from relight.chat.requests import WireFormat, WirePart, read_parts, read_request
+from relight.chat.request_reader import read_request
+from relight.chat.requests import WireFormat, WirePart, read_parts
 from relight.chat.responses import read_stream, read_whole
 from scripted import Reply, call
 from scripted_sdks import EVENTS, USAGE, WHOLE
@@ -23,7 +24,7 @@ REPLIES = {
 def test_a_stream_is_read_as_the_whole_answer_is(name: WireFormat, reply: Reply) -> None:
     whole = read_whole(name, json.dumps(WHOLE[name](reply, BODY)).encode())
     data = b"".join(EVENTS[name](reply, BODY))
-    stream = read_stream(name, [(n, data[n : n + 5]) for n in range(0, len(data), 5)])
+    stream = read_stream(name, *cut(data, 5))
     asked = [one["function"]["name"] for one in whole.message.get("tool_calls", ())]
     assert asked == [one["function"]["name"] for one in reply.tool_calls]
     assert whole.message["content"] == reply.content
@@ -33,9 +34,15 @@ def test_a_stream_is_read_as_the_whole_answer_is(name: WireFormat, reply: Reply)
     assert stream.is_complete
     assert stream.first_at is not None
     # no part of the answer has arrived before that
-    before = read_stream(name, [(0, data[: int(stream.first_at)])])
+    before = read_stream(name, [0], [data[: int(stream.first_at)]])
     assert before.first_at is None
     assert not before.is_complete
+
+
+def cut(data: bytes, size: int) -> tuple[list[float], list[bytes]]:
+    """The pieces of a stream, and when each arrives: its first byte is its time."""
+    starts = range(0, len(data), size)
+    return [float(start) for start in starts], [data[at : at + size] for at in starts]
 
 
 def strip(value: Any) -> Any:
@@ -47,14 +54,14 @@ def strip(value: Any) -> Any:
 def test_a_stream_that_breaks_off_at_any_byte_is_not_complete(name: WireFormat) -> None:
     data = b"".join(EVENTS[name](REPLIES["calls"], BODY))
     ends = range(0, len(data) * 3 // 4, 7)
-    assert not any(read_stream(name, [(0, data[:end])]).is_complete for end in ends)
+    assert not any(read_stream(name, [0], [data[:end]]).is_complete for end in ends)
 
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"5", b'{"error": {"message": "no"}}', b"\xff"])
 def test_what_is_no_answer_is_not_complete(name: WireFormat, body: bytes) -> None:
     assert not read_whole(name, body).is_complete
-    assert not read_stream(name, [(0, b"data: " + body + b"\n\n")]).is_complete
+    assert not read_stream(name, [0], [b"data: " + body + b"\n\n"]).is_complete
 
 
 def test_the_facts_of_a_stream_may_come_after_its_first_chunk_and_words_may_be_its_end_mark() -> (
@@ -72,7 +79,7 @@ def test_the_facts_of_a_stream_may_come_after_its_first_chunk_and_words_may_be_i
     end = facts | {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
     chunks = [json.dumps(one) for one in (empty, *said, thought, other, end)]
     data = "".join(f"data: {one}\n\n" for one in (*chunks, "[DONE]")).encode()
-    found = read_stream("chat", [(n, data[n : n + 9]) for n in range(0, len(data), 9)])
+    found = read_stream("chat", *cut(data, 9))
     assert (found.id, found.model, found.is_complete) == ("a", "gpt-5.1", True)
     assert found.message["content"] == "It is [DONE].!"
     assert found.message["reasoning"] == "so"
@@ -82,7 +89,7 @@ def test_the_facts_of_a_stream_may_come_after_its_first_chunk_and_words_may_be_i
 
 def test_data_of_an_event_may_have_several_lines() -> None:
     event = b'data: {"choices": [{"delta": {"content": "Hi"},\r\ndata: "finish_reason": "stop"}]}'
-    found = read_stream("chat", [(1, event), (2, b"\r\n\r\ndata: [DONE]\r\n\r\n")])
+    found = read_stream("chat", [1, 2], [event, b"\r\n\r\ndata: [DONE]\r\n\r\n"])
     assert (found.message["content"], found.is_complete) == ("Hi", True)
 
 

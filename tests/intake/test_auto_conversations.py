@@ -3,7 +3,8 @@
 import json
 from typing import Any
 
-from relight.chat.requests import WireFormat, WireRequest, read_request
+from relight.chat.request_reader import read_request
+from relight.chat.requests import WireFormat, WireRequest
 from relight.chat.responses import read_whole
 from relight.intake.auto.conversations import Continuation, Conversations
 from scripted import Reply, call
@@ -38,7 +39,7 @@ class Talk:
         request = self.request(items)
         found = self.known.find(request, named=named)
         if reply is None:
-            self.known.note_failure(found.session or session, found)
+            self.known.note_failure(found.session or session, found, named=named)
         else:
             answer = read_whole(self.name, json.dumps(WHOLE[self.name](reply, {})).encode())
             self.known.note_answer(found.session or session, found, request, answer, named=named)

@@ -257,6 +257,9 @@ class Gathering:
         self.created: int | None = None
         self.finish_reason: str | None = None
         self.usage: dict[str, Any] | None = None
+        self.error: object = None
+        # True after the mark at the end of a stream
+        self.is_done = False
         self._texts: dict[str, list[str]] = {}
         self._calls: list[tuple[int, _Call]] = []
 
@@ -283,6 +286,8 @@ class Gathering:
     def add(self, given: ChatChunk | Mapping[str, Any]) -> bool:
         """Add a chunk; True if it has a part of the answer itself."""
         chunk = given if isinstance(given, ChatChunk) else read_chunk(given)
+        self.error = chunk.error or self.error
+        self.is_done = chunk.done or self.is_done
         if not (self.id and self.model and self.created):  # Azure's first chunk has empty ones
             self._add_facts(chunk)
         if isinstance(chunk.usage, dict):

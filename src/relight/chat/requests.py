@@ -1,15 +1,15 @@
 """Requests to models as they go over the wire, in the formats of four APIs.
 
-A request holds its whole conversation, which grows with every call. So the items of a conversation
-stay bytes until somebody reads them: a reader that has seen the same bytes before need not.
+A request holds its whole conversation, which grows with every call. So a `RequestReader` remembers
+the bytes of conversations, and reads only what follows them.
 """
 
-import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Struct
 
 from relight.chat.answers import CALL_TYPES, read_answer
 from relight.chat.messages import read_calls, read_text
@@ -25,7 +25,8 @@ ENDINGS: tuple[tuple[str, WireFormat], ...] = (
     (":generateContent", "gemini"),
     (":streamGenerateContent", "gemini"),
 )
-_MODEL = re.compile(r"/models/([^/:]+):\w+$")
+SPACE = b" \t\r\n"
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class WirePart(Struct, frozen=True):
@@ -39,36 +40,40 @@ class WirePart(Struct, frozen=True):
     is_error: bool | None = None
 
 
+class WireItem(Struct, eq=False):
+    """One item of a conversation; requests that begin alike share their first items."""
+
+    previous: "WireItem | None"
+    # where its JSON ends, counted from the begin of the conversation
+    end: int
+    # the state of whatever reads conversations item by item, after this one
+    note: Any = None
+
+
 class WireRequest(Struct, frozen=True):
-    """A request for an answer of a model; `items` is the conversation, each item as JSON."""
+    """A request for an answer of a model; `last` is the last item of its conversation."""
 
     format: WireFormat
     model: str | None
-    items: list[Raw]
+    last: WireItem | None
+    # bytes that hold the conversation, and where it begins in them
+    data: bytes
+    start: int
     system: str = ""
     # the ids of an earlier answer or conversation that the server continues
     follows: tuple[str, ...] = ()
 
-
-class _Body(Struct):
-    """The fields of all four formats; a request has those of its format."""
-
-    model: str | None = None
-    messages: list[Raw] | None = None
-    contents: list[Raw] | None = None
-    input: Raw = Raw(b"")
-    system: Any = None
-    instructions: Any = None
-    system_instruction: Any = None
-    camel_instruction: Any = field(name="systemInstruction", default=None)
-    previous_response_id: str | None = None
-    conversation: Any = None
+    def read_item(self, item: WireItem) -> list[WirePart]:
+        """Return the parts of an item; none if it cannot be read."""
+        start = self.start + (item.previous.end if item.previous else 0)
+        data = self.data[start : self.start + item.end].lstrip(b"," + SPACE)
+        try:
+            return read_parts(self.format, msgspec.json.decode(data))
+        except UNREADABLE:
+            return []
 
 
-_decode = msgspec.json.Decoder(_Body).decode
-_decode_input = msgspec.json.Decoder(list[Raw] | str | None).decode
-
-
+@lru_cache(maxsize=64)
 def find_format(path: str) -> WireFormat | None:
     """Return the format of requests to an address, by its path; None for other addresses.
 
@@ -77,52 +82,6 @@ def find_format(path: str) -> WireFormat | None:
     """
     path = path.partition("?")[0].rstrip("/")
     return next((name for ending, name in ENDINGS if path.endswith(ending)), None)
-
-
-def read_request(path: str, body: bytes) -> WireRequest | None:
-    """Return the request in a body; None if it is no request for an answer."""
-    name = find_format(path)
-    if name is None:
-        return None
-    try:
-        found = _decode(body)
-        items = _list_items(name, found)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-    if items is None:
-        return None
-    in_path = _MODEL.search(path.partition("?")[0])
-    given = found.system_instruction or found.camel_instruction
-    system = found.system or found.instructions or (given and _read_contents(given))
-    return WireRequest(
-        format=name,
-        model=found.model or (in_path and in_path[1]) or None,
-        items=items,
-        system=read_text(system),
-        follows=tuple(_list_followed(found)),
-    )
-
-
-def _list_items(name: WireFormat, body: _Body) -> list[Raw] | None:
-    match name:
-        case "chat" | "messages":
-            return body.messages
-        case "gemini":
-            return body.contents
-    # a prompt that the server stores needs no input
-    given: list[Raw] | str | None = _decode_input(body.input or b"[]")
-    if isinstance(given, str):
-        return [Raw(msgspec.json.encode({"role": "user", "content": given}))]
-    return given
-
-
-def _list_followed(body: _Body) -> Iterator[str]:
-    if body.previous_response_id:
-        yield body.previous_response_id
-    known = body.conversation
-    known = known.get("id") if isinstance(known, Mapping) else known
-    if isinstance(known, str):
-        yield known
 
 
 def read_parts(name: WireFormat, item: object) -> list[WirePart]:
@@ -221,7 +180,3 @@ def _read_gemini_parts(parts: object) -> Iterator[WirePart]:
             words.append(part)
     if words:
         yield WirePart("user", read_text(words))
-
-
-def _read_contents(given: object) -> object:
-    return given.get("parts") if isinstance(given, Mapping) else given

@@ -8,12 +8,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
-from relight.chat.answers import DONE, ChatChunk, Gathering, Splitter, read_answer, read_chunk
+from relight.chat.answers import (
+    DONE,
+    ChatChunk,
+    Gathering,
+    Splitter,
+    StreamChoice,
+    StreamDelta,
+    read_answer,
+    read_chunk,
+)
 from relight.chat.requests import WireFormat
 
 BROKEN = "the stream broke off before its end"
@@ -23,6 +32,8 @@ FAILED = ("failed", "cancelled")
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 # stands for the mark at the end of a stream, which is no JSON
 ENDED = b'{"done":true}'
+# how many chunks at either end of a stream may have other things than words
+EDGE = 3
 
 
 class WireAnswer(Struct, frozen=True):
@@ -55,38 +66,59 @@ def read_whole(name: WireFormat, body: bytes) -> WireAnswer:
     return _read_response(name, response, error=response.get("error"))
 
 
-def read_stream(name: WireFormat, pieces: Iterable[tuple[float, bytes]]) -> WireAnswer:
-    """Return the answer that the pieces of a stream make, each with the time it arrived."""
-    listed = list(pieces)
-    stream = b"".join([piece for _, piece in listed])
-    data, events = _decode_events(name, stream)
+def read_stream(name: WireFormat, times: Sequence[float], pieces: Sequence[bytes]) -> WireAnswer:
+    """Return the answer that the pieces of a stream make; `times` is when each arrived."""
+    stream = b"".join(pieces)
+    data, events, numbers = _decode_events(name, stream)
     answer, first = _gather(name, events)
     if first is None:
         return answer
-    end = stream.find(data[first]) + len(data[first])
-    arrived = accumulate(len(piece) for _, piece in listed)
-    first_at = next(
-        (at for (at, _), size in zip(listed, arrived, strict=True) if size >= end), None
-    )
+    shown = data[first if numbers is None else numbers[first]]
+    end = stream.find(shown) + len(shown)
+    arrived = zip(times, accumulate(map(len, pieces)), strict=True)
+    first_at = next((at for at, size in arrived if size >= end), None)
     return msgspec.structs.replace(answer, first_at=first_at)
 
 
-def _decode_events(name: WireFormat, stream: bytes) -> tuple[list[bytes], Sequence[object]]:
-    """The data of a stream's events, and the same decoded.
+# the data of events, what it says, and the numbers of these data if some are taken together
+Events: TypeAlias = tuple[list[bytes], Sequence[object], list[int] | None]
 
-    Nearly always the data of an event is one line, and all of it is decoded at once.
-    """
+
+def _decode_events(name: WireFormat, stream: bytes) -> Events:
+    """The events of a stream. Nearly always the data of an event is one line."""
     decode: Callable[[bytes], Sequence[object]] = DECODERS.get(name, msgspec.json.decode)
+    data = _split_plain(stream)
+    if name == "chat" and len(data) > 2 * EDGE:
+        with suppress(*UNREADABLE):
+            return data, *_decode_words(_mark_end(data))
     for split in (_split_plain, _split_lines):
         data = split(stream)
         with suppress(*UNREADABLE):
-            return data, decode(b"[%b]" % b",".join(_mark_end(data)))
+            return data, decode(b"[%b]" % b",".join(_mark_end(data))), None
     splitter, data, events = Splitter(), [], []
     for one in (*splitter.feed(stream), *splitter.finish()):
         with suppress(*UNREADABLE):
             events.append(msgspec.json.decode(ENDED if one.strip() == DONE else one))
             data.append(one)
-    return data, events
+    return data, events, None
+
+
+def _decode_words(data: list[bytes]) -> tuple[list[ChatChunk], list[int]]:
+    """The chunks of an answer in words, those in the middle as one chunk, and their numbers.
+
+    Raise if there is anything but words between the first and the last chunks.
+    """
+    decode = DECODERS["chat"]
+    begin, end = data[:EDGE], data[-EDGE:]
+    texts = _decode_texts(b"[%b]" % b",".join(data[EDGE:-EDGE]))
+    words = [one.choices[0].delta.content for one in texts]
+    chunks = decode(b"[%b]" % b",".join(begin))
+    if len(words) != len(data) - 2 * EDGE or not any(one.id and one.model for one in chunks):
+        raise msgspec.ValidationError("the facts come later")
+    first = next((place for place, text in enumerate(words) if text), 0)
+    middle = ChatChunk(choices=[StreamChoice(delta=StreamDelta("".join(words)))])
+    numbers = [*range(EDGE), EDGE + first, *range(len(data) - EDGE, len(data))]
+    return [*chunks, middle, *decode(b"[%b]" % b",".join(end))], numbers
 
 
 def _mark_end(data: list[bytes]) -> list[bytes]:
@@ -199,11 +231,10 @@ class ChatGatherer(Gatherer):
         self._gathered = Gathering()
 
     def add_all(self, events: Iterable[object]) -> int | None:
-        chunks = [one if isinstance(one, ChatChunk) else _read_chunk(one) for one in events]
-        first = self._gathered.add_all(chunks)
-        self.error = next((one.error for one in reversed(chunks) if one.error), None)
-        has_ended = any(one.done for one in chunks)
-        self.is_complete = has_ended or self._gathered.finish_reason is not None
+        made = self._gathered
+        first = made.add_all(map(_read_chunk, events))
+        self.error = made.error
+        self.is_complete = made.is_done or made.finish_reason is not None
         return first
 
     def whole(self) -> dict[str, Any]:
@@ -213,6 +244,8 @@ class ChatGatherer(Gatherer):
 
 
 def _read_chunk(event: object) -> ChatChunk:
+    if type(event) is ChatChunk:
+        return event
     return read_chunk(event) if isinstance(event, dict) else ChatChunk()
 
 
@@ -341,7 +374,32 @@ GATHERERS: dict[WireFormat, type[Gatherer]] = {
     "messages": MessagesGatherer,
     "gemini": GeminiGatherer,
 }
+
+
+class WordsDelta(Struct):
+    """The change in a chunk that has words and nothing else."""
+
+    content: str
+    refusal: None = None
+    reasoning_content: None = None
+    reasoning: None = None
+    tool_calls: None = None
+
+
+class WordsChoice(Struct):
+    delta: WordsDelta
+    index: Literal[0] = 0
+    finish_reason: None = None
+
+
+class WordsChunk(Struct):
+    choices: tuple[WordsChoice]
+    usage: None = None
+    error: None = None
+
+
+_decode_texts = msgspec.json.Decoder(list[WordsChunk]).decode
 # the formats of which only a few fields are decoded
-DECODERS: dict[WireFormat, Callable[[bytes], Sequence[object]]] = {
+DECODERS: dict[WireFormat, Callable[[bytes], Sequence[Any]]] = {
     "chat": msgspec.json.Decoder(list[ChatChunk]).decode
 }

@@ -5,19 +5,20 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
 from msgspec import Struct
 
-from relight.chat.requests import WireRequest, find_format, read_request
+from relight.chat.request_reader import read_request, renew_reader
+from relight.chat.requests import WireRequest, find_format
 from relight.chat.responses import BROKEN, WireAnswer, read_stream, read_whole
 from relight.intake.auto.scope import AutoSession, find_block
 
-# pieces of an answer, each with the time it arrived
-Pieces: TypeAlias = Iterable[tuple[float, bytes]]
+# when the pieces of an answer arrived, and the pieces
+Pieces: TypeAlias = tuple[list[float], list[bytes]]
 # a longer answer is no model's: its rest is not copied
 LIMIT_BYTES = 64 << 20
 ERROR_BYTES = 64 << 10
@@ -80,9 +81,11 @@ class ObservedCall:
         self._status: int | None = None
         self._is_stream = False
         self._is_ended = False
-        self._pieces: list[tuple[float, bytes]] = []
+        self._times: list[float] = []
+        self._pieces: list[bytes] = []
         self._room = LIMIT_BYTES
-        self.decode: Callable[[Pieces], Pieces] = iter
+        # undoes the compression of the pieces
+        self.decode: Callable[[Pieces], Pieces] | None = None
         self._started = time.perf_counter()
 
     def begin_answer(self, status: int, headers: Mapping[str, str]) -> None:
@@ -91,10 +94,11 @@ class ObservedCall:
         _unended.add(self)
 
     def add(self, piece: bytes) -> None:
-        """Copy a piece of the answer."""
+        """Keep a piece of the answer."""
         self._room -= len(piece)
         if self._room >= 0:
-            self._pieces.append((time.perf_counter(), piece))
+            self._times.append(time.perf_counter())
+            self._pieces.append(piece)
 
     def end(self, error: BaseException | None = None) -> None:
         """Record the call, unless it was; `error` is what ended it, if not the server.
@@ -120,9 +124,11 @@ class ObservedCall:
             return None
         answer = None
         try:
-            pieces = list(self.decode(self._pieces))
+            times, pieces = self._times, self._pieces
+            if self.decode is not None:
+                times, pieces = self.decode((times, pieces))
             if self._status and self._status < 300:
-                answer = self._read_answer(request, pieces)
+                answer = self._read_answer(request, times, pieces)
         except Exception as damaged:  # noqa: BLE001 - the program's client raises the same
             pieces, error = [], error or damaged
         if answer is not None and answer.is_pending and answer.is_complete:
@@ -138,31 +144,29 @@ class ObservedCall:
             scope=self._scope,
         )
 
-    def _read_answer(self, request: WireRequest, pieces: Pieces) -> WireAnswer:
+    def _read_answer(
+        self, request: WireRequest, times: list[float], pieces: list[bytes]
+    ) -> WireAnswer:
         if self._is_stream:
-            return read_stream(request.format, pieces)
-        return read_whole(request.format, _join(pieces))
+            return read_stream(request.format, times, pieces)
+        return read_whole(request.format, b"".join(pieces))
 
     def _find_failure(
-        self, answer: WireAnswer | None, pieces: Pieces, error: BaseException | None
+        self, answer: WireAnswer | None, pieces: list[bytes], error: BaseException | None
     ) -> object:
         """Return why the call gave no complete answer; None if it did."""
+        if answer is not None and answer.error is None and answer.is_complete:
+            return None
         from relight.judging.failures import classify_error, make_failure
 
         if answer is None and self._status is not None and self._status >= 300:
-            text = _join(pieces)[:ERROR_BYTES].decode("utf-8", "replace")
+            text = b"".join(pieces)[:ERROR_BYTES].decode("utf-8", "replace")
             return classify_error(text, status=self._status)
         if answer is not None and answer.error is not None:
             return classify_error(answer.error)
-        if answer is not None and answer.is_complete:
-            return None
         if isinstance(error, GeneratorExit):
             return make_failure("interrupted", "the program closed the stream before its end")
         return error or classify_error(BROKEN)
-
-
-def _join(pieces: Pieces) -> bytes:
-    return b"".join(piece for _, piece in pieces)
 
 
 def begin_call(
@@ -199,3 +203,4 @@ atexit.register(_end_all)
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no forks
     # they are the parent's, which ends them
     os.register_at_fork(after_in_child=_unended.clear)
+    os.register_at_fork(after_in_child=renew_reader)

@@ -49,12 +49,15 @@ class _Streams:
             tee = self.asynchronous if is_async else self.sync
             response.stream = tee(response.stream, call)
 
-    def _decode(self, encoding: str, pieces: Pieces) -> Iterator[tuple[float, bytes]]:
+    def _decode(self, encoding: str, pieces: Pieces) -> Pieces:
         """Decompress the pieces as the library does, each with the time of its last byte."""
         replay = self._replay(pieces)
         made = self._response(200, headers={"content-encoding": encoding}, stream=replay)
+        times, decoded = [], []
         for data in made.iter_bytes():
-            yield replay.at, data
+            times.append(replay.at)
+            decoded.append(data)
+        return times, decoded
 
 
 class _Replay:
@@ -63,7 +66,7 @@ class _Replay:
         self.at = 0.0
 
     def __iter__(self) -> Iterator[bytes]:
-        for at, piece in self._pieces:
+        for at, piece in zip(*self._pieces, strict=True):
             self.at = at
             yield piece
 

@@ -6,19 +6,45 @@ are not compared: many contain the time.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import TypeAlias
+from itertools import takewhile
+from typing import Self, TypeAlias
 
-import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
-from relight.chat.requests import WireFormat, WirePart, WireRequest, read_parts
+from relight.chat.requests import WireFormat, WireItem, WirePart, WireRequest, read_parts
 from relight.chat.responses import WireAnswer
 
-# how many ends of conversations, and how many items of them, are remembered
+# how many ends of conversations are remembered
 MOST_HEADS = 10_000
-MOST_ITEMS = 50_000
 # the kind of a part, and what is compared of it
 Print: TypeAlias = tuple[str, str | int]
+
+
+class Trail(Struct, frozen=True):
+    """A conversation up to some item, as a number; the pieces of one answer are joined."""
+
+    state: int = 0
+    texts: tuple[str, ...] = ()
+    has_answer: bool = False
+    # the number of the conversation before the last item, if an answer ended there
+    end: int | None = None
+
+    def close(self) -> int:
+        """Return the number of all that was added so far."""
+        return hash((self.state, "".join(self.texts))) if self.texts else self.state
+
+    def follow(self, prints: Iterable[Print]) -> Self:
+        """Return the trail after an item with these compared parts."""
+        state, texts, has_answer, end = self.state, self.texts, self.has_answer, None
+        for kind, value in prints:
+            if kind == "text":
+                texts, has_answer = (*texts, str(value)), True
+                continue
+            closed = type(self)(state, texts).close()
+            if kind != "call" and has_answer:
+                end = closed
+            state, texts, has_answer = hash((closed, kind, value)), (), kind == "call"
+        return type(self)(state, texts, has_answer, end)
 
 
 class Continuation(Struct, frozen=True):
@@ -26,8 +52,8 @@ class Continuation(Struct, frozen=True):
 
     session: str | None
     new: list[WirePart]
-    # identifies the conversation up to this request
-    state: int
+    # the conversation up to this request
+    trail: Trail
 
 
 class Conversations:
@@ -35,74 +61,35 @@ class Conversations:
 
     def __init__(self) -> None:
         self._heads: dict[object, str] = {}
-        self._prints: dict[tuple[str, int], list[Print]] = {}
-        # the last request: the next one mostly begins with the same items
-        self._last: tuple[WireFormat, list[Raw], list[list[Print]]] = ("chat", [], [])
 
     def find(self, request: WireRequest, *, named: str | None = None) -> Continuation:
         """Return what a request continues; `named` is its session, if the program names it."""
-        chain = _Chain(hash(named))
-        read: dict[int, list[WirePart]] = {}
-        ends: list[tuple[int, int]] = []
-        answered = 0
-        looked = self._repeat(request)
-        for number, item in enumerate(request.items):
-            if number == len(looked):
-                prints, parts = self._look(request.format, item)
-                looked.append(prints)
-                if parts is not None:
-                    read[number] = parts
-            for kind, value in looked[number]:
-                if kind not in ("text", "call") and chain.has_answer:
-                    ends.append((chain.close(), number))
-                    answered = number
-                chain.add(kind, value)
-        self._last = (request.format, request.items, looked)
-        state = chain.close()
-        session, first = self._choose(request, state, ends, named)
-        if first is None:
-            # what stands before the last answer was not asked by this program, or is an example
-            first = answered
-        items = [*enumerate(request.items)][first:]
-        new = [read.get(number) or _read(request.format, item) for number, item in items]
-        return Continuation(named or session, [part for parts in new for part in parts], state)
-
-    def _repeat(self, request: WireRequest) -> list[list[Print]]:
-        """Return the compared parts of the items that the last request begins with too.
-
-        To compare bytes takes a tenth of the time that it takes to hash them.
-        """
-        name, items, prints = self._last
-        if name != request.format:
-            return []
-        pairs = enumerate(zip(items, request.items, strict=False))
-        same = next((number for number, (old, new) in pairs if old != new), None)
-        return prints[: min(len(items), len(request.items)) if same is None else same]
+        read = _note_trails(request)
+        trail = request.last.note if request.last else Trail()
+        session, new = self._choose(request, trail, named)
+        parts = [read.get(item.end) or request.read_item(item) for item in new]
+        return Continuation(named or session, [one for some in parts for one in some], trail)
 
     def _choose(
-        self, request: WireRequest, state: int, ends: list[tuple[int, int]], named: str | None
-    ) -> tuple[str | None, int | None]:
-        """The session that goes on, and the first item that is new; None if all may be."""
-        if (failed := self._heads.pop(("failed", state), None)) is not None:
-            return failed, len(request.items)
-        for end, number in reversed(ends):
-            if (found := self._heads.get(end)) is not None:
-                return found, number
+        self, request: WireRequest, trail: Trail, named: str | None
+    ) -> tuple[str | None, list[WireItem]]:
+        """The session that goes on, and the items that are new in it."""
+        if (failed := self._heads.pop(("failed", named, trail.close()), None)) is not None:
+            return failed, []
+        asked: list[WireItem] | None = None
+        items: list[WireItem] = []
+        for item in _list_backwards(request.last):
+            items.append(item)
+            if (end := item.note.end) is None:
+                continue
+            if (found := self._heads.get((named, end))) is not None:
+                return found, items[::-1]
+            asked = asked or items[::-1]
         for followed in request.follows:
             if (found := self._heads.get((named, followed))) is not None:
-                return found, 0
-        return None, None
-
-    def _look(self, name: WireFormat, item: Raw) -> tuple[list[Print], list[WirePart] | None]:
-        """Return the compared part of an item, and its parts if it was read for the first time."""
-        key = (name, hash(bytes(item)))
-        if (known := self._prints.get(key)) is not None:
-            return known, None
-        parts = _read(name, item)
-        if len(self._prints) >= MOST_ITEMS:
-            self._prints.clear()
-        prints = self._prints[key] = list(_list_prints(name, parts))
-        return prints, parts
+                return found, items[::-1]
+        # what stands before the last answer was not asked by this program, or is an example
+        return None, asked or items[::-1]
 
     def note_answer(
         self,
@@ -114,17 +101,17 @@ class Conversations:
         named: str | None = None,
     ) -> None:
         """Remember where a conversation stands after an answer."""
-        chain = _Chain(continuation.state)
         parts = [part for item in answer.items for part in read_parts(request.format, item)]
-        for kind, value in _list_prints(request.format, parts):
-            chain.add(kind, value)
-        self._note(chain.close(), session)
+        trail = continuation.trail.follow(_list_prints(request.format, parts))
+        self._note((named, trail.close()), session)
         for known in (answer.id, *request.follows) if request.format == "responses" else ():
             self._note((named, known), session)
 
-    def note_failure(self, session: str, continuation: Continuation) -> None:
+    def note_failure(
+        self, session: str, continuation: Continuation, *, named: str | None = None
+    ) -> None:
         """Remember a request without an answer: a retry sends the same."""
-        self._note(("failed", continuation.state), session)
+        self._note(("failed", named, continuation.trail.close()), session)
 
     def _note(self, head: object, session: str) -> None:
         self._heads.pop(head, None)
@@ -133,36 +120,22 @@ class Conversations:
             del self._heads[next(iter(self._heads))]
 
 
-class _Chain:
-    """A number for a conversation up to some point; the pieces of one answer are joined."""
-
-    def __init__(self, state: int) -> None:
-        self._state = state
-        self._texts: list[str] = []
-        self.has_answer = False
-
-    def add(self, kind: str, value: str | int) -> None:
-        if kind == "text":
-            self._texts.append(str(value))
-            self.has_answer = True
-            return
-        self.close()
-        self._state = hash((self._state, kind, value))
-        self.has_answer = kind == "call"
-
-    def close(self) -> int:
-        """Return the number of all that was added so far."""
-        if self._texts:
-            self._state = hash((self._state, "".join(self._texts)))
-            self._texts.clear()
-        return self._state
+def _list_backwards(item: WireItem | None) -> Iterator[WireItem]:
+    while item is not None:
+        yield item
+        item = item.previous
 
 
-def _read(name: WireFormat, item: Raw) -> list[WirePart]:
-    try:
-        return read_parts(name, msgspec.json.decode(item))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return []
+def _note_trails(request: WireRequest) -> dict[int, list[WirePart]]:
+    """Note the trail at each item that has none; return the parts of these, by their ends."""
+    new = list(takewhile(lambda item: item.note is None, _list_backwards(request.last)))
+    before = new[-1].previous if new else None
+    trail = before.note if before else Trail()
+    read = {}
+    for item in reversed(new):
+        read[item.end] = request.read_item(item)
+        trail = item.note = trail.follow(_list_prints(request.format, read[item.end]))
+    return read
 
 
 def _list_prints(name: WireFormat, parts: Iterable[WirePart]) -> Iterator[Print]:

@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections import deque
+from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -88,7 +89,7 @@ class AutoRecorder:
             turn = self._record_turn(tracker, call)
         answer = call.answer
         if answer is None or call.failure is not None:
-            self._conversations.note_failure(session, found)
+            self._conversations.note_failure(session, found, named=named)
         else:
             for place, one in enumerate(read_calls(answer.message)):
                 known.calls.append(UnansweredCall(one.key, one.tool, one.arguments, turn, place))
@@ -197,6 +198,7 @@ def _is_answered(asked: UnansweredCall, part: WirePart) -> bool:
     return asked.key == part.call if part.call else asked.tool == part.tool
 
 
+@lru_cache(maxsize=64)
 def _find_seller(address: str) -> str:
     seller = Endpoint(model="", base_url=address).seller
     return SELLERS.get(seller, seller)
