@@ -230,7 +230,39 @@ def test_a_run_of_relights_own_agent_begins_with_lessons(tmp_path: Path) -> None
         start = find_start(store, TASK, "auto", session_id="r-1", project=PROJECT)
         assert (start.arm, start.template) == ("cold", None)
         assert LINE in (start.text or "")
-        assert find_start(store, TASK, "none", session_id="r-2", project=PROJECT).text is None
+
+
+@pytest.mark.parametrize("template", ["none", "rounding"])
+def test_a_run_without_a_dealt_template_is_dealt_lessons_by_the_same_coin(
+    tmp_path: Path, template: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_taught(tmp_path, hold_out=0.2) as store:
+        build_warm.capture(store, TASK, name="rounding")
+
+        def start(key: str) -> str:
+            found = find_start(store, TASK, template, session_id=key, project=PROJECT)
+            assert (f'<{TAG} name="rounding"' in (found.text or "")) == (template == "rounding")
+            return found.text or ""
+
+        keys = [f"r-{number}" for number in range(30)]
+        given = {key: LINE in start(key) for key in keys}
+        assert given == {key: not is_held_out(f"lessons {key}", 0.2) for key in keys}
+        assert set(given.values()) == {True, False}
+        assert [LINE in start(key) for key in keys] == list(given.values())
+        recorded = list_provisions(store, limit=100).provisions
+        assert {one.session_id: one.lessons for one in recorded} == {
+            f"relight:{key}": has_lessons for key, has_lessons in given.items()
+        }
+        assert {(one.arm, one.template) for one in recorded} == {("cold", None)}
+        # inside of an experiment, which deals by its tasks
+        monkeypatch.setenv("RELIGHT_WARM", "off")
+        assert LINE not in start("r-off")
+
+
+def test_no_run_begins_with_lessons_if_the_settings_say_so(tmp_path: Path) -> None:
+    with open_taught(tmp_path, settings="give = false\n") as store:
+        assert find_start(store, TASK, "none", session_id="r-1", project=PROJECT).text is None
+        assert list_provisions(store).provisions == []
 
 
 def test_relight_warm_says_whether_lessons_were_given(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def print_holdout(found: "HoldoutReport", template: str | None = None) -> None:
         click.echo(f"this is plan {found.plan.number}, since {begun}; {hint}")
     click.echo(
         f"dealt: {given['warm']:,} warm, {given['cold']:,} held out cold;"
-        f" {given['abstained']:,} had no similar template"
+        f" {given['abstained']:,} had no template to deal"
     )
     if found.injected_tokens is not None:
         click.echo(f"warm starts have {found.injected_tokens:,.0f} tokens on average")

@@ -29,7 +29,7 @@ ARMS = ("warm", "cold", "continued")
 class ListedProvision(Struct, frozen=True, kw_only=True):
     """The decision how a session begins, and the session's outcome.
 
-    A cold one names the template that was held out; without a template, none was like the task.
+    A cold one names the template that was held out; without one, `reason` says why.
     `outcome` is None if no recorded session followed.
     """
 

@@ -21,7 +21,7 @@ from relight.checks import check_choice
 from relight.errors import RelightError
 from relight.redact import find_secrets
 from relight.store import Store, provisions, templates
-from relight.store.provisions import Decision, read_lessons
+from relight.store.provisions import DealtLesson, Decision, read_lessons
 from relight.warm.choice import Choice, check_task, explain_absence, find_choice, make_wanted
 from relight.warm.injection import (
     BUDGET,
@@ -144,7 +144,6 @@ def provision_session(
     )
     if template is not None or lessons:
         begin_first_plan(store, now=at)
-    lessons_share = float(store.config.lessons.hold_out)
     decision = Decision(
         id=own_id,
         session_key=key,
@@ -159,15 +158,60 @@ def provision_session(
         tokens=count_tokens(template, style) if template and arm == "warm" else None,
         created_at=at,
         hold_out=float(store.config.templates.hold_out) if template else None,
-        lessons=msgspec.json.encode(lessons).decode() if lessons else None,
-        has_lessons=int(not is_held_out(f"lessons {key}", lessons_share)) if lessons else None,
-        lessons_hold_out=lessons_share if lessons else None,
     )
+    decision = _deal_lessons(store, decision, lessons)
     provisions.insert_decision(store, decision)
     recorded = provisions.find_decision(store, key) or decision
     if recorded.id != decision.id:  # another process decided for the same session meanwhile
         return _repeat(store, recorded, whole)
     return _make(decision, choice.template if choice and template else None, form)
+
+
+def provision_lessons(
+    store: Store, *, session_id: str, project: str | None, source: str, reason: str
+) -> str | None:
+    """Return the lessons that a session without a dealt template begins with, and record them.
+
+    `reason` says why no template is dealt. Without lessons nothing is recorded.
+    """
+    at = int(time.time() * 1000)
+    decision = provisions.find_decision(store, session_id)
+    if decision is None:
+        lessons = prepare_lessons(store, project, budget=BUDGET, now=at)
+        if not lessons:
+            return None
+        begin_first_plan(store, now=at)
+        decision = Decision(
+            id=f"p{token_hex(8)}",
+            session_key=session_id,
+            source=source,
+            arm="cold",
+            template_id=None,
+            version=None,
+            similarity=None,
+            reason=reason,
+            project=project,
+            category=None,
+            tokens=None,
+            created_at=at,
+        )
+        provisions.insert_decision(store, _deal_lessons(store, decision, lessons))
+        decision = provisions.find_decision(store, session_id) or decision
+    given = read_lessons(decision.lessons) if decision.has_lessons else []
+    return render_dealt(given) or None
+
+
+def _deal_lessons(store: Store, decision: Decision, lessons: list[DealtLesson]) -> Decision:
+    """Return a decision with the lessons of its project, given or held out."""
+    if not lessons:
+        return decision
+    share = float(store.config.lessons.hold_out)
+    return msgspec.structs.replace(
+        decision,
+        lessons=msgspec.json.encode(lessons).decode(),
+        has_lessons=int(not is_held_out(f"lessons {decision.session_key}", share)),
+        lessons_hold_out=share,
+    )
 
 
 def _deal(

@@ -26,6 +26,8 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     task: str | None = None
     # a template's name, auto or none
     template: str = "none"
+    # False: the run is part of a comparison, and begins without the lessons of its project
+    has_lessons: bool = True
     # None: all tools
     tools: Sequence[str] | None = None
     folder: str | Path = "."

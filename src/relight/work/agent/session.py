@@ -13,7 +13,7 @@ from relight.sources.reading import first_line
 from relight.store import Store
 from relight.warm.injection import render_template
 from relight.warm.library import find_template
-from relight.warm.provision import provision_session
+from relight.warm.provision import is_switched_off, provision_lessons, provision_session
 from relight.work.agent.context import choose_environment, find_workdir
 from relight.work.agent.loop import AgentResult, OnEvent, run_agent
 from relight.work.agent.models import MOA, Model, choose_model, find_endpoint
@@ -54,6 +54,7 @@ def run_prompt(
         session_id=session_id,
         tools=spec.tools,
         project=project,
+        has_lessons=spec.has_lessons,
     )
     rec = record(
         store,
@@ -98,13 +99,22 @@ def find_start(
     session_id: str,
     tools: Sequence[str] | None = None,
     project: str | None = None,
+    has_lessons: bool = True,
 ) -> SessionStart:
-    """Return what to put before a task: nothing, a named template, or lessons and a similar one."""
-    if template == "none":
-        return SessionStart()
+    """Return what to put before a task: the project's lessons, and a named or similar template."""
     if template != "auto":
-        found = find_template(store, template)
-        return SessionStart(found.name, "warm", render_template(found))
+        found = None if template == "none" else find_template(store, template)
+        reason = (
+            f"the run names the template {found.name}" if found else "the run wants no template"
+        )
+        lessons = None
+        if has_lessons and not is_switched_off():
+            lessons = provision_lessons(
+                store, session_id=session_id, project=project, source="relight", reason=reason
+            )
+        parts = [one for one in (lessons, render_template(found) if found else None) if one]
+        name, arm = (found.name, "warm") if found else (None, None)
+        return SessionStart(name, arm, "\n\n".join(parts) or None)
     given = provision_session(
         store, task, session_id=session_id, source="relight", tools=tools, project=project
     )

@@ -65,7 +65,7 @@ class HoldoutReport(Struct, frozen=True, kw_only=True):
     guards: dict[str, Measure]
     warnings: list[str]
     cost_usd: dict[str, float | None]
-    # sessions dealt to each arm, recorded or not, and those without a similar template
+    # sessions dealt to each arm, recorded or not, and those without a template to deal
     provisions: dict[str, int]
     injected_tokens: float | None
     retired: list[str]

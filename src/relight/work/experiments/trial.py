@@ -145,6 +145,7 @@ def _attempt(
             tools=plan.tools,
             pass_variables=plan.pass_variables,
             folder=folder,
+            has_lessons=False,
             budget=budget,
             session_id=session_id,
         )

@@ -188,6 +188,7 @@ def _repeat(store: Store, job: JobDefinition, task: PastTask, done: _Outcomes) -
             template=job.template,
             tools=[one for one in choose_job_tools(job, route)[0] if one in SAFE_TOOLS],
             folder=folder,
+            has_lessons=False,
             budget=Budget(cost_usd=job.budget_usd, seconds=job.timeout_seconds),
             session_id=f"replay.{job.name}.{secrets.token_hex(6)}",
         )
