@@ -132,6 +132,26 @@ def test_a_session_of_two_tasks_makes_two_templates_with_names_of_their_tasks(
             capture_template(store, session, task=3)
 
 
+def test_a_name_is_that_of_the_first_task_and_the_others_get_a_number(tmp_path: Path) -> None:
+    with build_warm.open_warm(tmp_path) as store:
+        messages = [*work(FIRST, "round"), *work(SECOND, "export")]
+        session = record(store, tmp_path, messages)
+        label_session(store, find_session(store, session), "success")
+        first = capture_template(store, session, name="billing")
+        second = find_template(store, "billing-2")
+        assert [(one.name, one.task) for one in (first, second)] == [
+            ("billing", FIRST),
+            ("billing-2", SECOND),
+        ]
+        assert "task 1 of 2 of the session" in first.evidence
+        # a session that is not in the store is cut in the same way, and again into versions
+        again = capture_template(
+            store, "told:1", name="billing", messages=messages, outcome="success", force=True
+        )
+        assert (again.name, again.version, again.task) == ("billing", 2, FIRST)
+        assert find_template(store, "billing-2").version == 2
+
+
 def test_a_failed_last_task_leaves_the_template_of_the_one_before(tmp_path: Path) -> None:
     with build.open_home(tmp_path) as store:  # its labels have proven what tests say
         told = [*work(FIRST, "round", last=PASSED), *work(SECOND, "export", last=FAILED)]

@@ -81,8 +81,8 @@ def create(
     """Make a template of a session, or one of each of its tasks.
 
     A session of several tasks, from prompt to prompt, makes one template of each task that is good
-    enough. --task makes one of them alone, --name one of the whole session. A name that is taken
-    gets a new version.
+    enough; with --name X they are X, X-2, and so on. --task makes one of them alone. A name that is
+    taken gets a new version.
     """
     from relight.cli import screen
     from relight.warm.capture import capture_tasks

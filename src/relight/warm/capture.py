@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.chat.messages import read_entries
@@ -99,43 +100,13 @@ def capture_template(
     version. If the project's category then has too many live templates, the weakest retires.
 
     `category` and `task_type` replace what the calls say. `max_examples` limits the calls in the
-    seed, which otherwise fills its tokens. `task` is the number of one task of the session, from 1
-    on; without it the template is about all of them.
+    seed, which otherwise fills its tokens. A session of several tasks makes a template of each task
+    that is good enough, and the first is returned; `task` is the number of one task, from 1 on, and
+    makes that alone. A name is that of the first, and those after it get a number: `name-2`.
     """
-    if outcome is not None and outcome not in OUTCOMES:
-        raise RelightError(f"{outcome!r} is not an outcome", f"use one of {', '.join(OUTCOMES)}")
-    check_kind(category=category, task_type=task_type)
-    if max_examples is not None:
-        check_count("max_examples", max_examples, least=1)
-    if name is not None:
-        check_name(name)
-    check_words(tags=tags)
-    project = check_text("project", project) if project else None
-    description = check_text("description", description) if description else ""
-    if messages is None:
-        row = find_session(store, clean_text(str(session_id)))
-        if not force and task is None:
-            refusal = find_refusal(store, row, read_name(store, row).session, outcome=outcome)
-            if refusal is not None:
-                raise refusal
-        material = read_material(store, row)
-    else:
-        material = take_material(store, session_id, messages=messages, calls=calls)
-    if task is not None:
-        material = _choose_task(store, material, task)
-    if outcome is not None:
-        given = [f"given at capture: {outcome}"]
-        material = replace(material, outcome=outcome, evidence=given + material.evidence)
-    score = score_session(
-        material.messages, calls=material.calls, weights=read_fitted_weights(store)
-    )
-    failed = find_failed_rules(make_figures(score, material.outcome, material.evidence))
-    if failed and not force:
-        raise refuse_session(material.source_session or "it", failed)
-    template = make_template(
+    made = capture_tasks(
         store,
-        material,
-        score,
+        session_id,
         name=name,
         description=description,
         tags=tags,
@@ -143,35 +114,47 @@ def capture_template(
         category=category,
         task_type=task_type,
         max_examples=max_examples,
+        messages=messages,
+        calls=calls,
+        outcome=outcome,
+        task=task,
+        force=force,
         now=now,
     )
-    objections = find_objections(store, template)
-    if objections and not force:
-        raise offer_force(objections[0], "create")
-    failed += [one.message for one in objections]
-    added = add_version(store, replace(template, overruled=failed), is_new=name is None)
-    drop_candidates(store, added)
-    retire_weakest(store, added, now=now)
-    return added
+    return made[0]
 
 
-def capture_tasks(
-    store: Store, session_id: str, *, name: str | None = None, **options: Any
-) -> list[Template]:
-    """Add one template for each task of a recorded session that is good enough.
+class _Wish(Struct, frozen=True, kw_only=True):
+    """The parameters of `capture_template`."""
 
-    `options` are those of `capture_template`. With a name or the number of a task it is one. Raise
-    if no task is good enough.
+    name: str | None = None
+    description: str = ""
+    tags: Sequence[str] = ()
+    project: str | None = None
+    category: str | None = None
+    task_type: str | None = None
+    max_examples: int | None = None
+    messages: Sequence[Mapping[str, Any]] | None = None
+    calls: Iterable[Mapping[str, Any]] | None = None
+    outcome: str | None = None
+    task: int | None = None
+    force: bool = False
+    now: int | None = None
+
+
+def capture_tasks(store: Store, session_id: str, **options: Any) -> list[Template]:
+    """Add one template for each task of a session that is good enough; raise if none is.
+
+    `options` are those of `capture_template`.
     """
-    row = find_session(store, clean_text(str(session_id)))
-    tasks = [] if name or options.get("task") else list_tasks(store, read_material(store, row))
-    if len(tasks) < 2:
-        return [capture_template(store, session_id, name=name, **options)]
+    wish = _check(_Wish(**options))
     made: list[Template] = []
     refused: list[RelightError] = []
-    for number in range(1, len(tasks) + 1):
+    for material in _read_tasks(store, session_id, wish):
+        number = f"-{len(made) + 1}" if made else ""
         try:
-            made.append(capture_template(store, session_id, **options | {"task": number}))
+            named = replace(wish, name=wish.name and f"{wish.name}{number}")
+            made.append(_capture(store, material, _check(named)))
         except RelightError as error:
             refused.append(error)
     if not made:
@@ -179,19 +162,85 @@ def capture_tasks(
     return made
 
 
+def _check(wish: _Wish) -> _Wish:
+    if wish.outcome is not None and wish.outcome not in OUTCOMES:
+        hint = f"use one of {', '.join(OUTCOMES)}"
+        raise RelightError(f"{wish.outcome!r} is not an outcome", hint)
+    check_kind(category=wish.category, task_type=wish.task_type)
+    if wish.max_examples is not None:
+        check_count("max_examples", wish.max_examples, least=1)
+    if wish.name is not None:
+        check_name(wish.name)
+    check_words(tags=wish.tags)
+    return replace(
+        wish,
+        project=check_text("project", wish.project) if wish.project else None,
+        description=check_text("description", wish.description) if wish.description else "",
+    )
+
+
+def _read_tasks(store: Store, session_id: str, wish: _Wish) -> list[Material]:
+    """Return the material of the tasks that are asked for; raise if a session of one is refused."""
+    refusal = None
+    if wish.messages is not None:
+        material = take_material(store, session_id, messages=wish.messages, calls=wish.calls)
+    else:
+        row = find_session(store, clean_text(str(session_id)))
+        name = read_name(store, row).session
+        refusal = find_refusal(store, row, name, outcome=wish.outcome)
+        try:
+            material = read_material(store, row)
+        except RelightError as error:
+            raise refusal or error from None
+    tasks = list_tasks(store, material)
+    if wish.task is None:
+        if refusal is not None and len(tasks) < 2 and not wish.force:
+            raise refusal
+        return tasks
+    if not 1 <= check_count("task", wish.task, least=1) <= len(tasks):
+        has = "one task" if len(tasks) == 1 else f"{len(tasks)} tasks"
+        raise RelightError(f"there is no task {wish.task}: the session has {has}")
+    return [tasks[wish.task - 1]]
+
+
+def _capture(store: Store, material: Material, wish: _Wish) -> Template:
+    if wish.outcome is not None:
+        given = [f"given at capture: {wish.outcome}"]
+        material = replace(material, outcome=wish.outcome, evidence=given + material.evidence)
+    score = score_session(
+        material.messages, calls=material.calls, weights=read_fitted_weights(store)
+    )
+    failed = find_failed_rules(make_figures(score, material.outcome, material.evidence))
+    if failed and not wish.force:
+        raise refuse_session(material.source_session or "it", failed)
+    template = make_template(
+        store,
+        material,
+        score,
+        name=wish.name,
+        description=wish.description,
+        tags=wish.tags,
+        project=wish.project,
+        category=wish.category,
+        task_type=wish.task_type,
+        max_examples=wish.max_examples,
+        now=wish.now,
+    )
+    objections = find_objections(store, template)
+    if objections and not wish.force:
+        raise offer_force(objections[0], "create")
+    failed += [one.message for one in objections]
+    added = add_version(store, replace(template, overruled=failed), is_new=wish.name is None)
+    drop_candidates(store, added)
+    retire_weakest(store, added, now=wish.now)
+    return added
+
+
 def list_tasks(store: Store, material: Material) -> list[Material]:
     """Return the material of each task of a session, judged as this store judges sessions."""
     with store.reading() as database:
         proven = read_proven(database)
     return cut_tasks(material, proven)
-
-
-def _choose_task(store: Store, material: Material, number: int) -> Material:
-    tasks = list_tasks(store, material)
-    if not 1 <= check_count("task", number, least=1) <= len(tasks):
-        has = "one task" if len(tasks) == 1 else f"{len(tasks)} tasks"
-        raise RelightError(f"there is no task {number}: the session has {has}")
-    return tasks[number - 1]
 
 
 def make_template(
