@@ -1,9 +1,9 @@
 """Lessons that help by a known amount: how soon and how truly the report says so.
 
 Sessions are drawn one by one and dealt by two coins, template and lessons, as the product deals
-them. After every fifth session the product's own comparison is asked, as by somebody who looks
-daily. An interval covers if it holds the truth at every look; a verdict is wrong if it names an
-effect where none is.
+them. The product's own comparison is asked after every session, in series of more than a hundred
+after every fifth, as by somebody who looks daily. An interval covers if it holds the truth at every
+look; a verdict is wrong if it names an effect where none is.
 """
 
 import random
@@ -19,8 +19,7 @@ from relight.work.experiments.metrics import FIRST_CALLS, ArmSession
 from relight.work.experiments.warm_verdict import CAUSE, EARLY, SUCCESS
 
 TRIALS = 200
-EACH = 5
-FEWEST_LOOKED = 20
+FEWEST_LOOKED = 10
 # what 99 of 100 simulations of this size stay within, if the bound of 5 % is true
 WRONG = 0.095
 COVERED = 1 - WRONG
@@ -37,6 +36,13 @@ class World(NamedTuple):
     success: tuple[float, float] = (0.6, 0.6)
     hold_out: float = 0.5
     sessions: int = 100
+    # half of the series should show the effect with so many sessions in each arm
+    half_by: int | None = None
+
+    @property
+    def each(self) -> int:
+        """The sessions between two looks."""
+        return 1 if self.sessions <= 100 else 5
 
     @property
     def truth(self) -> dict[str, float]:
@@ -57,9 +63,9 @@ class Seen(NamedTuple):
 WORLDS = (
     World("no effect, half held out", (0.5, 0.5), sessions=400),
     World("no effect, a fifth held out", (0.2, 0.2), hold_out=0.2, sessions=400),
-    World("85 to 20 % by the cause, half", (0.20, 0.85), (0.07, 0.09), sessions=60),
+    World("85 to 20 % by the cause, half", (0.20, 0.85), (0.07, 0.09), sessions=60, half_by=9),
     World("85 to 20 % by the cause, a fifth", (0.20, 0.85), (0.07, 0.09), hold_out=0.2),
-    World("20 to 5 % by the cause, half", (0.05, 0.20), (0.085, 0.09), sessions=300),
+    World("20 to 5 % by the cause, half", (0.05, 0.20), (0.085, 0.09), sessions=300, half_by=75),
 )
 
 
@@ -96,7 +102,7 @@ def play(world: World, seed: int) -> Seen:
     sessions: list[ArmSession] = []
     covered, wrong, shown_at, estimate, only_cause = True, False, None, 0.0, True
     while len(sessions) < world.sessions:
-        sessions += [draw(world, dice) for _ in range(EACH)]
+        sessions += [draw(world, dice) for _ in range(world.each)]
         if len(sessions) < FEWEST_LOOKED:
             continue
         found = compare_lessons(sessions, plan, hold_out=world.hold_out)
@@ -141,6 +147,10 @@ def measure_lesson_effect() -> Iterator[Row]:
         times = [one.shown_at for one in seen if one.shown_at is not None]
         share = len(times) / len(seen)
         half = f", half by {median(times):.0f}" if times else ""
+        if world.half_by is not None:
+            an_arm = median([one.shown_at or 10**6 for one in seen]) / 2
+            row = f"{title}: sessions in each arm until half of the series show it"
+            yield row, f"{an_arm:.1f}", f"{world.half_by}", judge(an_arm, world.half_by)
         yield (
             f"{title}: shown in {world.sessions} sessions{half}",
             f"{share:.1%}",

@@ -86,10 +86,21 @@ def test_a_later_figure_counts_only_if_those_before_it_are_shown() -> None:
     assert verdicts == ["less", "less", NOT_ENOUGH]
 
 
-def test_a_comparison_begins_with_ten_sessions_in_each_arm() -> None:
-    found = compare(arms((0, 9), 9))
-    assert found.measures["cause_failure_rate"].difference is None
-    assert "a comparison begins with 10 sessions in each arm" in found.sentences[0]
+def test_a_comparison_begins_with_five_sessions_in_each_arm_and_of_other_figures_with_ten() -> None:
+    few = compare(arms((0, 4), 4)).sentences
+    assert "a comparison begins with 5 sessions in each arm" in few[0]
+    assert "a comparison begins with 10 sessions in each arm" in few[1]
+    found = compare(arms((1, 7), 8))
+    first = found.measures["cause_failure_rate"]
+    assert (first.verdict, first.difference) == ("less", None)
+    assert found.sentences[0].endswith("1 of 8 with lessons against 7 of 8 without: shown.")
+
+
+def test_a_shown_fall_has_an_interval_without_a_rise() -> None:
+    found = compare(arms((2, 9), 11)).measures["cause_failure_rate"]
+    assert found.verdict == "less"
+    assert found.difference is not None
+    assert found.difference.high == 0.0
 
 
 def test_sessions_whose_failures_are_not_read_are_counted_and_in_no_figure() -> None:

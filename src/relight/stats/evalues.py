@@ -7,7 +7,7 @@ the session, never the single call: calls of one session fail together.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -183,8 +183,13 @@ def count_more_sessions(
             e_values.append(math.exp(min(_find_log_e(ratio, ratio), math.log(LARGEST))))
         return sum(e_values) / len(e_values) >= 1 / error
 
+    return find_least(is_enough) if outlooks else None
+
+
+def find_least(is_enough: Callable[[int], bool]) -> int | None:
+    """Return the least number of sessions that is enough; None if ten million are not."""
     low, high = 0, MOST_SESSIONS
-    if not outlooks or not is_enough(high):
+    if not is_enough(high):
         return None
     while high - low > 1:
         middle = (low + high) // 2

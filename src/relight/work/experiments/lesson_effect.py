@@ -2,8 +2,10 @@
 
 Three figures are judged in their order: failures by the very causes that the lessons are about,
 early failures, success. A later one counts only if those before it are shown, so all together keep
-the error of the plan (a fixed sequence). Each has the e-value of the plan and may be looked at
-after every session. The coin of templates is dealt apart, so both its sides are in each arm.
+the error of the plan (a fixed sequence). Each has an e-value and may be looked at after every
+session: the first by bets on the coin that dealt the lessons, since its chances are known, the
+others as the plan of templates has it. The coin of templates is dealt apart, so both its sides are
+in each arm.
 """
 
 from collections.abc import Sequence
@@ -12,7 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.reports.lessons import read_new
-from relight.stats.evalues import FEWEST, count_more_sessions, sum_values
+from relight.stats.bets import FEWEST_DEALT, DealtCounts, count_more_dealt, weigh_bets
+from relight.stats.evalues import FEWEST, Evidence, count_more_sessions, sum_values
 from relight.stats.rates import Estimate
 from relight.store import Store
 from relight.store.experiments import DealtFilter, read_lesson_sessions, read_session_lessons
@@ -141,25 +144,48 @@ def _compare(
 ) -> LessonMeasure:
     deals = group_deals(sessions, name)
     found = weigh_figure(deals, name, plan) if deals else None
+    e_value = None if found is None else found.e_value
     arms = {
         arm: sum_values(
             [v for one in sessions if one.arm == arm if (v := READERS[name](one)) is not None]
         )
         for arm in ("warm", "cold")
     }
-    verdict = NOT_ENOUGH
-    if is_open and found is not None and found.e_value >= 1 / plan.error:
-        verdict = "more" if found.difference > 0 else "less"
     given, held = arms["warm"], arms["cold"]
+    if name == CAUSE:
+        has_enough = min(given.sessions, held.sessions) >= FEWEST_DEALT
+        e_value = weigh_bets(_count_dealt(sessions)) if has_enough else None
+    verdict = NOT_ENOUGH
+    if is_open and e_value is not None and e_value >= 1 / plan.error:
+        verdict = "more" if given.mean > held.mean else "less"
     return LessonMeasure(
         given=given.mean if given.sessions else None,
         held_out=held.mean if held.sessions else None,
         given_sessions=int(given.sessions),
         held_out_sessions=int(held.sessions),
-        difference=None if found is None else Estimate(found.difference, found.low, found.high),
-        e_value=None if found is None else found.e_value,
+        difference=None if found is None else _limit(found, verdict),
+        e_value=e_value,
         verdict=verdict,
     )
+
+
+def _limit(found: Evidence, verdict: str) -> Estimate:
+    """Return a difference whose interval ends at 0 where the bets have shown its direction."""
+    low = max(found.low, 0.0) if verdict == "more" else found.low
+    high = min(found.high, 0.0) if verdict == "less" else found.high
+    return Estimate(found.difference, low, high)
+
+
+def _count_dealt(sessions: Sequence[ArmSession]) -> list[DealtCounts]:
+    """Return hits and sessions by the chance of lessons; without a chance there is no bet."""
+    counts: dict[float, list[int]] = {}
+    for one in sessions:
+        if one.is_hit is not None and one.hold_out is not None and 0 < one.hold_out < 1:
+            own = counts.setdefault(one.hold_out, [0, 0, 0, 0])
+            place = 2 if one.arm == "warm" else 0
+            own[place] += one.is_hit
+            own[place + 1] += 1
+    return [DealtCounts(1 - hold_out, *own) for hold_out, own in counts.items()]
 
 
 def _describe(name: str, one: LessonMeasure) -> str:
@@ -178,11 +204,12 @@ def _describe(name: str, one: LessonMeasure) -> str:
         )
     text = f"{_TITLES[name]}: {arms[0]} against {arms[1]}"
     found = one.difference
-    if min(one.given_sessions, one.held_out_sessions) < FEWEST:
-        return f"{text}: {NOT_ENOUGH}, a comparison begins with {FEWEST} sessions in each arm."
-    if found is None or found.low is None or found.high is None:
-        return f"{text}: {NOT_ENOUGH}."
-    text += f" ({describe_interval(found.low, found.high, 'less' if name == EARLY else 'fewer')})"
+    fewest = FEWEST_DEALT if name == CAUSE else FEWEST
+    if min(one.given_sessions, one.held_out_sessions) < fewest:
+        return f"{text}: {NOT_ENOUGH}, a comparison begins with {fewest} sessions in each arm."
+    if found is not None and found.low is not None and found.high is not None:
+        less = "less" if name == EARLY else "fewer"
+        text += f" ({describe_interval(found.low, found.high, less)})"
     if one.verdict == NOT_ENOUGH:
         return f"{text}: {NOT_ENOUGH}."
     return f"{text}: shown."
@@ -198,10 +225,14 @@ def _describe_needed(
     """Return how many more sessions show the planned effect on a figure."""
     effect = describe_points(find_effect(plan, name))
     word = "more" if name == SUCCESS else "less" if name == EARLY else "fewer"
-    outlook = look_ahead(
-        group_deals(sessions, name), name, plan, Pace(hold_out, 0.0, len(sessions))
-    )
-    needed = count_more_sessions([outlook], hold_out=hold_out, error=plan.error)
+    if name == CAUSE:
+        needed = count_more_dealt(
+            _count_dealt(sessions), fall=plan.cause_effect, hold_out=hold_out, error=plan.error
+        )
+    else:
+        pace = Pace(hold_out, 0.0, len(sessions))
+        outlook = look_ahead(group_deals(sessions, name), name, plan, pace)
+        needed = count_more_sessions([outlook], hold_out=hold_out, error=plan.error)
     if needed is None:
         return "How many more sessions it takes is not known yet."
     return (
