@@ -145,7 +145,7 @@ class BudgetWatch:
     def _take(self, source: str, parsed: Parsed) -> None:
         for session in parsed.sessions:
             known = self._sessions.setdefault(f"{source}:{session.key}", _Watched(session))
-            known.session = merge_sessions(known.session, session)
+            known.session = merge_sessions([known.session, session])
         for said in parsed.passages:
             watched = self._sessions.get(f"{source}:{said.session}")
             if watched and watched.prompt is None and said.kind == "prompt":
