@@ -8,6 +8,7 @@ import argparse
 import http.client
 import json
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -21,23 +22,49 @@ from urllib.parse import quote, urlsplit
 
 from bench.measure import best, judge, memory_of, print_rows, relight, run, tree, tree_of
 from bench.web_store import find_store
+from relight.web.api import QUERIES
+from relight.web.pages import PAGES
+from relight.web.routes import SERVER_QUERIES
 
 USERS = 20
 LOOKED_AT_SECONDS = 1.0
 OFFERED = ("7d", "30d", "90d")
 # in times an empty Python, which took 14 ms on the machine of the figures: 0.1, 0.4 and 1 s there
 LIMITS = {"alone": 7, "together": 28, "meanwhile": 70}
+# a store of ten million turns is that of a team
+LARGE_SESSIONS, LARGE_SECONDS = 500_000, 0.15
 FIRST_PAGE_SECONDS, IDLE_BYTES = 1.0, 90e6
 STEPS, STEPS_SECONDS, PART_BYTES = 2000, 0.3, 300e3
 IMPORTED_MB = 1000
 Row = tuple[str, str, str, str]
+PLACEHOLDER = re.compile(r"\{[a-z:]+\}")
+# parameters without which an address cannot be read
+REQUIRED = {
+    "/search": "q=stream+session",
+    "/api/search": "q=stream+session",
+    "/api/skills/compare": "skill=skill-1",
+}
+# addresses with parameters that lead to other queries
+VARIANTS = (
+    "/?chart=outcomes&by=project",
+    "/?chart=tokens&by=source",
+    "/sessions?sort=cost",
+    "/sessions?search=rounding+login",
+    "/sessions?model=opus",
+    "/sessions?failure=timeout&tool=Bash",
+    "/api/report?by=tool",
+    "/api/report?by=day,model",
+    "/api/limits?history=true",
+)
 # makes an address with the days chosen, by the name it has in the table
 Addresses = dict[str, Callable[[random.Random, str], str]]
 
 
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench web")
-    parser.add_argument("--sessions", type=int, default=50_000)
+    parser.add_argument(
+        "--sessions", type=int, default=50_000, help=f"of 20 turns; {LARGE_SESSIONS} for a team"
+    )
     parser.add_argument("--asked", type=int, default=30, help="how often each is asked for alone")
     parser.add_argument("--only", help="only addresses with this in them")
     parser.add_argument("--alone", action="store_true", help="only one user, and no import")
@@ -51,7 +78,7 @@ def main(words: list[str]) -> int:
         copy = Path(folder) / "home"
         shutil.copytree(home, copy)
         with serve(copy) as (address, _):
-            addresses = find_addresses(address)
+            addresses, lacking = find_addresses(address)
             chosen = {
                 name: make
                 for name, make in addresses.items()
@@ -59,9 +86,13 @@ def main(words: list[str]) -> int:
             }
             alone, floor = measure_alone(address, chosen, options.asked)
             if options.alone:
-                rows += judge_times(floor, {"alone": alone})
+                limit = LIMITS["alone"] * floor
+                if options.sessions >= LARGE_SESSIONS:
+                    limit = LARGE_SECONDS
+                rows += judge_times(floor, {"alone": alone}, [limit])
             else:
                 rows += measure_together(address, chosen, copy, alone=alone, floor=floor)
+    rows += [(name, "", "", "nothing of its kind in this store") for name in lacking]
     print_rows(rows)
     return int(any(row[3] == "MISSED" for row in rows))
 
@@ -162,74 +193,73 @@ def ask(connection: http.client.HTTPConnection, path: str, *, is_forced: bool = 
     return body
 
 
-def find_addresses(address: str, connection: http.client.HTTPConnection | None = None) -> Addresses:
-    """Every page and every address of the API, with names that are in this store."""
-    connection = connection or connect(address)
+def find_addresses(
+    address: str, connection: http.client.HTTPConnection | None = None
+) -> tuple[Addresses, list[str]]:
+    """Every page and every address of the API that reads, with names that are in this store.
 
-    def names(path: str, rows: str, name: str) -> list[str]:
+    They come from the tables of pages and queries, so that a new one is measured too. Beside them
+    are those that lack a name: the store has none of their kind.
+    """
+    names = find_names(connection or connect(address))
+    addresses: Addresses = {}
+    lacking = []
+    every = [(page.path, "since" not in page.ignores) for page in PAGES]
+    every += [(query.path, "since" in query.parameters.__struct_fields__) for query in QUERIES]
+    every += [(path, False) for path in SERVER_QUERIES]
+    every += [(path, True) for path in VARIANTS]
+    for path, has_days in every:
+        shown, fields = PLACEHOLDER.sub("…", path), PLACEHOLDER.findall(path)
+        kind = path.removeprefix("/api").strip("/").partition("/")[0]
+        known = (names.get(path) or names.get(kind, [])) if fields else []
+        given = REQUIRED.get(path, "")
+        if fields and not known:
+            lacking.append(shown)
+        else:
+            addresses[shown] = make_address(path, known, given, has_days=has_days)
+    return addresses, lacking
+
+
+def make_address(
+    path: str, known: Sequence[str], given: str, *, has_days: bool
+) -> Callable[[random.Random, str], str]:
+    """Return the function that writes an address with one of the names and these days."""
+
+    def make(dice: random.Random, days: str) -> str:
+        found = PLACEHOLDER.sub("{}", path, count=1) if known else path
+        found = PLACEHOLDER.sub("", found)
+        found = found.format(dice.choice(known)) if known else found
+        query = "&".join(part for part in (given, f"since={days}" if has_days else "") if part)
+        return f"{found}{'&' if '?' in found else '?'}{query}" if query else found
+
+    return make
+
+
+def find_names(connection: http.client.HTTPConnection) -> dict[str, list[str]]:
+    """Names of things in this store, by the first word of their addresses or by a whole path."""
+
+    def read(path: str, rows: str, name: str) -> list[str]:
         found = json.loads(ask(connection, path))[rows]
         return [quote(str(one[name])) for one in found]
 
-    sessions = names("/api/sessions?limit=300&search=fix", "sessions", "session_id")
-    told = names("/api/sessions?since=all&limit=50&sort=tokens", "sessions", "session_id")
-    jobs = names("/api/jobs", "jobs", "job")
-    templates = names("/api/templates", "templates", "name")
-    skills = sorted({*names("/api/skills/ema", "rows", "skill_name")})
-
-    def plain(path: str) -> Callable[[random.Random, str], str]:
-        return lambda _, days: f"{path}{'&' if '?' in path else '?'}since={days}"
-
-    def fixed(path: str) -> Callable[[random.Random, str], str]:
-        return lambda _, __: path
-
-    def among(path: str, known: Sequence[str]) -> Callable[[random.Random, str], str]:
-        return lambda dice, _: path.format(dice.choice(known))
-
-    pages = [
-        "/",
-        "/sessions",
-        "/failures",
-        "/skills",
-        "/jobs",
-        "/templates",
-        "/experiments",
-        "/moa",
-    ]
-    addresses: Addresses = {path: plain(path) for path in pages}
-    addresses |= {
-        "/?chart=outcomes&by=project": plain("/?chart=outcomes&by=project"),
-        "/?since=1d": fixed("/?since=1d"),
-        "/sessions?sort=cost": plain("/sessions?sort=cost"),
-        "/sessions?search=…": plain("/sessions?search=rounding+login"),
-        "/sessions?model=…": plain("/sessions?model=opus"),
-        "/sessions?failure=…": plain("/sessions?failure=timeout&tool=Bash"),
-        "/sessions/…": among("/sessions/{}", sessions),
-        "/sessions/… (long)": among("/sessions/{}", told),
-        "/skills/…": among("/skills/{}", skills),
-        "/jobs/…": among("/jobs/{}", jobs),
-        "/templates/…": among("/templates/{}", templates),
-        "/api/overview": plain("/api/overview"),
-        "/api/report": plain("/api/report"),
-        "/api/report?by=tool": plain("/api/report?by=tool"),
-        "/api/report?by=day,model": plain("/api/report?by=day,model"),
-        "/api/sessions": plain("/api/sessions"),
-        "/api/sessions/…": among("/api/sessions/{}", sessions),
-        "/api/sessions/…/steps": among("/api/sessions/{}/steps", told),
-        "/api/failures": plain("/api/failures"),
-        "/api/skills/stats": plain("/api/skills/stats"),
-        "/api/skills/ema": fixed("/api/skills/ema"),
-        "/api/skills/compare": among("/api/skills/compare?skill={}", skills),
-        "/api/jobs": fixed("/api/jobs"),
-        "/api/jobs/history": fixed("/api/jobs/history"),
-        "/api/jobs/…": among("/api/jobs/{}", jobs),
-        "/api/templates": fixed("/api/templates"),
-        "/api/templates/…": among("/api/templates/{}", templates),
-        "/api/templates/stats": fixed("/api/templates/stats"),
-        "/api/experiments": fixed("/api/experiments"),
-        "/api/moa/traces": fixed("/api/moa/traces"),
-        "/api/live": fixed("/api/live"),
+    hits = json.loads(ask(connection, "/api/search?q=test&limit=50"))["hits"]
+    skills = sorted({*read("/api/skills/ema", "rows", "skill_name")})
+    return {
+        "sessions": read("/api/sessions?limit=300&search=fix", "sessions", "session_id"),
+        "/api/sessions/{session:path}/steps": read(
+            "/api/sessions?since=all&limit=50&sort=tokens", "sessions", "session_id"
+        ),
+        "/words/{text}/{name:path}": [
+            f"{one['step']}.text/{quote(one['session_id'])}"
+            for one in hits
+            if one["kind"] in ("prompt", "answer")
+        ],
+        "jobs": read("/api/jobs", "jobs", "job"),
+        "templates": read("/api/templates", "templates", "name"),
+        "skills": skills,
+        "experiments": read("/api/experiments/list", "experiments", "name"),
+        "moa": read("/api/moa/traces", "traces", "session_id"),
     }
-    return addresses
 
 
 def measure_alone(
@@ -264,15 +294,16 @@ def measure_together(
     over.set()
     asking.join()
     times = {"alone": alone, "together": together, "meanwhile": meanwhile}
-    rows = judge_times(floor, times)
+    rows = judge_times(floor, times, [LIMITS[case] * floor for case in times])
     rows.append((f"import of {IMPORTED_MB} MB meanwhile", f"{imported:.1f} s", "", ""))
     return rows
 
 
-def judge_times(floor: float, times: dict[str, dict[str, list[float]]]) -> list[Row]:
+def judge_times(
+    floor: float, times: dict[str, dict[str, list[float]]], limits: Sequence[float]
+) -> list[Row]:
     """A row for each address: what most wait at most in each case, against its limit."""
     rows: list[Row] = []
-    limits = [LIMITS[case] * floor for case in times]
     for name in times["alone"]:
         figures = [p95(found[name]) for found in times.values()]
         verdicts = {judge(*pair) for pair in zip(figures, limits, strict=True)}

@@ -10,6 +10,7 @@ from typing import Any
 
 from bench.measure import CACHE, tree
 from relight.intake.importing import import_all
+from relight.judging.kinds import CATEGORIES
 from relight.model import row_id
 from relight.store import Store, open_store
 from relight.store.derive import rollup
@@ -92,7 +93,6 @@ COPIED = {
     "session_hour": (("session_id",), tuple(_hour.split())),
     "skill_invocations": (("root_id",), (*_use.split(), "success", "is_told")),
 }
-CATEGORIES = ("bugfix", "feature", "research", "refactor", "operations")
 
 
 def find_store(sessions: int) -> Path:
@@ -351,7 +351,7 @@ def write_templates(database: Connection, dice: random.Random, made: list[tuple[
         session = dice.choice(made)
         database.execute(
             "insert into template (id, name, project, category, created_at) values (?, ?, ?, ?, ?)",
-            (number, f"template-{number}", session[4], "bugfix", session[7]),
+            (number, f"template-{number}", session[4], CATEGORIES[0], session[7]),
         )
         for version in (1, 2):
             database.execute(
@@ -373,7 +373,7 @@ def write_templates(database: Connection, dice: random.Random, made: list[tuple[
         database.execute(
             "insert into provision (id, session_key, source, arm, template_id, version, similarity,"
             " reason, category, tokens, created_at)"
-            " values (?, ?, ?, ?, ?, 2, 0.5, 'similar', 'bugfix', 900, ?)",
+            " values (?, ?, ?, ?, ?, 2, 0.5, 'similar', 'coding', 900, ?)",
             (
                 f"p{place}",
                 row[2],
