@@ -37,7 +37,8 @@ FIRST_PAGE_SECONDS, IDLE_BYTES = 1.0, 90e6
 STEPS, STEPS_SECONDS, PART_BYTES = 2000, 0.3, 300e3
 IMPORTED_MB = 1000
 Row = tuple[str, str, str, str]
-PLACEHOLDER = re.compile(r"\{[a-z:]+\}")
+# names in a path, from the first to the last
+PLACEHOLDER = re.compile(r"\{.+\}")
 # parameters without which an address cannot be read
 REQUIRED = {
     "/search": "q=stream+session",
@@ -226,9 +227,7 @@ def make_address(
     """Return the function that writes an address with one of the names and these days."""
 
     def make(dice: random.Random, days: str) -> str:
-        found = PLACEHOLDER.sub("{}", path, count=1) if known else path
-        found = PLACEHOLDER.sub("", found)
-        found = found.format(dice.choice(known)) if known else found
+        found = PLACEHOLDER.sub(dice.choice(known), path) if known else path
         query = "&".join(part for part in (given, f"since={days}" if has_days else "") if part)
         return f"{found}{'&' if '?' in found else '?'}{query}" if query else found
 

@@ -41,9 +41,16 @@ class Need(Struct, frozen=True, kw_only=True):
 
 
 def find_needs(
-    store: Store, chosen: Filter, jobs: Sequence[JobReport], *, spirals: "Sequence[NamedSpiral]"
+    store: Store,
+    chosen: Filter,
+    jobs: Sequence[JobReport],
+    *,
+    spirals: "Sequence[NamedSpiral]",
+    unknown: int | None = None,
 ) -> list[Need]:
     """Return all that needs a person in a part of the record, the most urgent first.
+
+    `unknown` is the number of sessions without an outcome, if it has been counted already.
 
     A kind of need is one function here and one row in the dashboard's table of actions.
     """
@@ -53,7 +60,7 @@ def find_needs(
         *_find_canaries(store),
         *find_failing_jobs(jobs),
         *map(_show_spiral, spirals),
-        *_find_unlabelled(store, chosen),
+        *_find_unlabelled(store, chosen, unknown),
         *_find_unpriced(store, chosen),
         *_find_set_aside(store),
         *_find_candidates(store),
@@ -169,8 +176,8 @@ def _show_spiral(one: "NamedSpiral") -> Need:
     )
 
 
-def _find_unlabelled(store: Store, chosen: Filter) -> list[Need]:
-    number = count_unlabelled(store, chosen)
+def _find_unlabelled(store: Store, chosen: Filter, unknown: int | None) -> list[Need]:
+    number = count_unlabelled(store, chosen, unknown)
     if not number:
         return []
     sessions = "1 session has" if number == 1 else f"{count(number)} sessions have"

@@ -93,7 +93,7 @@ def read_overview(store: Store, asked: given.OverviewParameters, _: Path) -> Ove
     found = failures.read_failures(store, chosen, slots=registry.find_allowed_slots(store))
     jobs = registry.list_jobs(store)
     return OverviewReport(
-        needs=find_needs(store, chosen, jobs, spirals=found.spirals),
+        needs=find_needs(store, chosen, jobs, spirals=found.spirals, unknown=days.total.unknown),
         total=days.total,
         **read_calendar(store, chosen, today),
         series=read_time_series(store, asked.by, chosen, today),

@@ -234,11 +234,24 @@ def count_in_days(store: Store, asked: ListingTests) -> int | None:
     return int(store.query(f"select count(*) from ({found}) as found", asked.values)[0][0])
 
 
-def count_unlabelled(store: Store, chosen: Filter) -> int:
-    """Return how many sessions of these days have no outcome, and no label that says so."""
-    asked = select_sessions(store, chosen, Listing(outcome="unknown", label='""'))
-    test = _where([*asked.days, *asked.rest])
-    return int(store.query(f"select count(*) from listing {test}", asked.values)[0][0])
+def count_unlabelled(store: Store, chosen: Filter, unknown: int | None = None) -> int:
+    """Return how many sessions of these days have no outcome, and no label that says so.
+
+    `unknown` is the number without an outcome, where it is known: labels are fewer than sessions.
+    """
+    if unknown is None:
+        asked = select_sessions(store, chosen, Listing(outcome="unknown", label='""'))
+        test = _where([*asked.days, *asked.rest])
+        return int(store.query(f"select count(*) from listing {test}", asked.values)[0][0])
+    test, values = where(chosen)
+    days = f"{test} and" if test else "where"
+    rows = store.query(
+        "select count(*) from label join listing on listing.root_id = label.session_id"
+        " where coalesce(listing.outcome, 'unknown') = 'unknown' and exists"
+        f" (select 1 from session_day {days} session_day.root_id = label.session_id)",
+        values,
+    )
+    return unknown - int(rows[0][0])
 
 
 def _where(tests: Sequence[str]) -> str:

@@ -137,9 +137,9 @@ def show(view: View) -> Context:
     by = cast(SeriesKey, _choose(view, "by", KEYS))
     rows = report(store, (by,), chosen)
     jobs = [job for job in list_jobs(store) if is_chosen(view, job)]
-    shown, more = show_needs(
-        view, find_needs(store, chosen, jobs, spirals=read_spirals(store, chosen))
-    )
+    spirals = read_spirals(store, chosen)
+    needs = find_needs(store, chosen, jobs, spirals=spirals, unknown=rows.total.unknown)
+    shown, more = show_needs(view, needs)
     found: Context = {
         "needs": shown,
         "more_needs": more,
