@@ -212,7 +212,7 @@ def measure(
             )
         ]
         for name, connection in people.items():
-            rows += ask_all(connection, find_addresses(server.url, connection), name, asked)
+            rows += ask_all(connection, find_addresses(server.url, connection)[0], name, asked)
     finally:
         server.stop()
     return rows
