@@ -4,13 +4,9 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from relight.checks import LATEST_MS, describe, refuse
 from relight.errors import RelightError
-
-if TYPE_CHECKING:
-    from datetime import tzinfo
 
 QUARTER_HOUR_MS = 900_000
 # as people type them; eight digits are a date, 20261115
@@ -71,6 +67,7 @@ def read_typed(text: str, *, timezone: str) -> str | float | datetime:
     >>> read_typed("20261115", timezone="Asia/Tokyo").isoformat()
     '2026-11-15T00:00:00+09:00'
     """
+    from zoneinfo import ZoneInfo
 
     if SECONDS.fullmatch(text):
         return float(text)
@@ -78,7 +75,7 @@ def read_typed(text: str, *, timezone: str) -> str | float | datetime:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return text
-    return moment if moment.tzinfo else moment.replace(tzinfo=find_zone(timezone))
+    return moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(timezone))
 
 
 def write_time(at: int | None) -> str | None:
@@ -98,25 +95,19 @@ def format_moment(at: int, timezone: str) -> str:
     >>> format_moment(1794712320000, "Europe/Berlin")
     'Sun 2026-11-15 04:12 CET'
     """
+    from zoneinfo import ZoneInfo
 
-    moment = datetime.fromtimestamp(at / 1000, UTC).astimezone(find_zone(timezone))
+    moment = datetime.fromtimestamp(at / 1000, UTC).astimezone(ZoneInfo(timezone))
     seconds = ":%S" if moment.second else ""
     return moment.strftime(f"%a %Y-%m-%d %H:%M{seconds} %Z")
 
 
-def find_zone(name: str) -> "tzinfo":
-    """Return the time zone of a name; that of most servers needs no `zoneinfo`, 3 ms to load."""
-    if name == "UTC":
-        return UTC
-    from zoneinfo import ZoneInfo
-
-    return ZoneInfo(name)
-
-
 def check_timezone(name: str, place: str = "") -> None:
     """Raise if there is no such time zone; `place` is where it is named."""
+    from zoneinfo import ZoneInfo
+
     try:
-        find_zone(name)
+        ZoneInfo(name)
     except (ValueError, OSError, LookupError) as error:
         hint = 'name one such as "Europe/Berlin" or "UTC"'
         raise RelightError(f"{place}timezone {name!r} is not known", hint) from error
@@ -128,7 +119,9 @@ def day_reader(timezone: str) -> Callable[[int | None], str | None]:
 
     Clocks change at quarter hours everywhere, so the result is cached for each quarter.
     """
-    zone = find_zone(timezone)
+    from zoneinfo import ZoneInfo
+
+    zone = ZoneInfo(timezone)
 
     @lru_cache(maxsize=65536)
     def day_of_quarter(quarter: int) -> str | None:

@@ -8,7 +8,6 @@ from relight.errors import MissingError, RelightError
 from relight.names import find_model_name
 from relight.store import Store
 from relight.store.queries.filters import Filter, find_day_start, is_whole
-from relight.times import find_zone
 
 DEFAULT_SINCE = "30d"
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
@@ -37,7 +36,7 @@ def read_filter(
     """
     if source is not None:
         _check_source(source)
-    today = (now or datetime.now(UTC)).astimezone(find_zone(store.timezone)).date()
+    today = (now or datetime.now(UTC)).astimezone(store.zone).date()
     first = read_day(since, today=today)
     last = read_day(until, today=today, is_last=True) if until else None
     if first and last and last < first and not may_be_empty:
