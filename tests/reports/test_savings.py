@@ -48,6 +48,15 @@ def test_a_cheaper_model_that_was_tried_is_judged_by_its_runs(store: Store) -> N
     assert describe_need(one).startswith(f"{one.runs_needed} runs, {one.days_needed} days, $")
 
 
+def test_a_job_on_several_models_saves_where_most_of_its_cost_goes(store: Store) -> None:
+    run(store, "triage", "big", 34, cost_usd=0.5)
+    run(store, "triage", "small", 35, cost_usd=0.1, apart_ms=1000)
+    item = find(store, "triage")
+    assert item.model == "big"
+    assert [one.model for one in item.candidates] == ["small"]
+    assert item.saving_usd == pytest.approx(34 * 0.4)
+
+
 def test_a_model_that_does_worse_comes_last_and_counts_for_nothing(store: Store) -> None:
     run(store, "triage", "big", 200, cost_usd=0.5)
     run(store, "triage", "bad", 20, cost_usd=0.01, outcomes=[False] * 20, apart_ms=1000)

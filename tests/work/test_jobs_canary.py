@@ -25,6 +25,7 @@ from relight.reports.canaries import (
 )
 from relight.reports.comparison.models import compare_job
 from relight.reports.needs import find_needs
+from relight.reports.savings import read_savings
 from relight.reports.skill_canaries import read_skill_canaries
 from relight.reports.skills.uses import record_skill_invocation
 from relight.store import Store, open_store
@@ -172,6 +173,9 @@ def test_an_equal_model_is_promoted_by_itself_and_its_history_says_what_it_saved
     assert found[0].failures == 0
     assert found[0].saved_usd == pytest.approx(found[0].runs * 0.09)
     assert "saved $" in describe_switch(found[0])
+    # what was switched is not proposed again, though the model before cost more lately
+    (item,) = read_savings(store, now=days.now).items
+    assert (item.model, item.candidates) == ("small", [])
     # the trial dealt its runs, so that the difference is the model's
     (pair,) = compare_job(store, "triage", now=days.now / 1000).pairs
     assert (pair.verdict, pair.evidence) == ("good enough", "dealt")

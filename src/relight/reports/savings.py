@@ -32,7 +32,7 @@ from relight.reports.comparison.sentences import count_of
 from relight.stats.canary import forecast
 from relight.stats.odds import MARGIN, Tally
 from relight.store import Store
-from relight.store.canaries import count_trial_runs
+from relight.store.canaries import count_trial_runs, read_canaries
 from relight.store.queries.comparison import RunCell, read_job_cells, read_skill_cells
 from relight.store.queries.filters import Filter
 from relight.store.queries.totals import GroupSums, read_models, sum_groups
@@ -69,7 +69,7 @@ class SavingCandidate(Struct, frozen=True, kw_only=True):
 
 
 class SavingItem(Struct, frozen=True, kw_only=True):
-    """A job or a skill, the model it mostly runs on, and its cost in the last 30 days."""
+    """A job or a skill, the model that most of its cost goes to, and its cost in 30 days."""
 
     job: str | None
     skill: str | None
@@ -105,6 +105,8 @@ class _Question(Struct, frozen=True):
     now: datetime
     config: Config
     dealt: DealtRuns
+    # the models that jobs were switched to by a trial
+    switched: Mapping[str, str]
 
 
 class _Use(Struct, frozen=True):
@@ -126,7 +128,10 @@ def read_savings(
     moment = datetime.fromtimestamp(at / 1000, UTC).astimezone(ZoneInfo(store.timezone))
     since = round((moment - timedelta(days=RECENT_DAYS)).timestamp() * 1000)
     first_day = (moment - timedelta(days=RECENT_DAYS)).date().isoformat()
-    question = _Question(margin, moment, store.config, count_trial_runs(store))
+    switched = {
+        row.job: row.model for row in read_canaries(store, is_open=True) if row.state == "promoted"
+    }
+    question = _Question(margin, moment, store.config, count_trial_runs(store), switched)
     first = (moment - timedelta(days=KNOWN_DAYS)).date().isoformat()
     known = read_models(store, since=first)
     found = []
@@ -200,7 +205,10 @@ def _make_item(
     """Return an item with the cheaper models that ran it; None if it rests."""
     work = _split_models(cells)
     recent = {model: sum(one.recent for one in own.values()) for model, own in work.items()}
-    model = max(recent, key=lambda one: (recent[one], one or ""))
+    costs = {one: _sum_month(own) or 0.0 for one, own in work.items()}
+    model = question.switched.get(name) if kind == "job" else None
+    if not recent.get(model):
+        model = max(recent, key=lambda one: (costs[one], recent[one], one or ""))
     if not recent[model]:
         return None
     tried = [
