@@ -54,13 +54,13 @@ def main(words: list[str]) -> int:
     series, only = given.series, given.only
     rows: list[Row] = [(f"of {series} series", "share", "limit", "")]
     from bench.alarms import watch_costs, watch_success
-    from bench.fleet import run_fleets
+    from bench.fleet import judge_hard_tasks, run_fleets
 
     parts = {
         "verdicts": (compare_job, recognise_equal, recognise_worse, compare_jobs, forecast),
         "arms": (compare_arms,),
         "alarms": (watch_success, watch_costs),
-        "fleet": (run_fleets,),
+        "fleet": (judge_hard_tasks, run_fleets),
         "advisers": (mute_adviser,),
     }
     for part in parts[only] if only else [one for some in parts.values() for one in some]:

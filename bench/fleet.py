@@ -39,6 +39,9 @@ BEFORE_DAYS, LEAST_BEFORE = 60, 60
 REPLAYED = 60
 # of the outcomes of two models at one task
 LIKENESS = 0.3
+# past tasks may be harder than runs by so much; the model in use has so many runs
+HARDER, HARD_BEFORE = 0.08, 1000
+NO_RUNS = Tally(0, 0)
 # jobs that are drawn for each series, and their share by pace
 JOBS = 6
 # of the logarithm of the odds, by one run
@@ -99,6 +102,22 @@ def run_fleets(series: int) -> Iterator[Row]:
             mean = extra / sum(one.weight for one in own)
             what = f"fleet, {how}: {apart * 100:.0f} points, extra failures of a candidate"
             yield (what, f"{mean:.1f}", f"≤ {most:g}", judge_limit(mean <= most))
+
+
+def judge_hard_tasks(series: int) -> Iterator[Row]:
+    """Past tasks at which both models succeed less than in runs: is an equal model called worse?"""
+    paired = counted = number = 0
+    for place, dice in enumerate(deal("hard tasks", series)):
+        rate = 0.9 + 0.09 * (place + 0.5) / series
+        a = Tally(*_draw(dice, HARD_BEFORE, rate))
+        pairs = draw_pairs(dice, REPLAYED, (rate - HARDER, rate - HARDER))
+        if can_count(pairs.a, a):
+            number += 1
+            paired += choose_canary_step(a, NO_RUNS, pairs=pairs) == "stop"
+            counted += choose_canary_step(a, pairs.b) == "stop"
+    what = f"{REPLAYED} tasks {HARDER * 100:.0f} points harder, an equal model stopped at once"
+    yield at_most(f"{what}: as pairs", paired, number, WRONG)
+    yield (f"{what}: if they were counted as runs", f"{counted / number:.1%}", "", "")
 
 
 def limit_share(what: str, found: Sequence[FleetJob], jobs: Sequence[FleetJob]) -> Row:

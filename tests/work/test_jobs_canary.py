@@ -2,7 +2,9 @@
 
 import json
 import random
+import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -414,24 +416,25 @@ output_usd_per_mtok = 1.0
 
 
 class Models:
-    """A scripted endpoint: each model fails as told; its requests are the truth."""
+    """A scripted endpoint: each model fails at a known rate; its requests are the truth."""
 
     def __init__(self) -> None:
-        # every n-th answer of a model in a job reports a failure; 0: none does
-        self.fails = {("harmed", "bad"): 2}
-        self.asked: dict[tuple[str, str], int] = {}
+        self.rates = {("harmed", "bad"): 0.5, ("saved", "cheap"): 0.02}
+        self.asked: Counter[tuple[str, str]] = Counter()
+        self.dice = random.Random(11)
+        self.lock = threading.Lock()
 
     def __call__(self, body: dict[str, Any]) -> Reply:
         text = str(body["messages"])
         job = next(name for name in ("harmed", "saved", "falling") if f"task of {name}" in text)
         key = job, body["model"]
-        self.asked[key] = self.asked.get(key, 0) + 1
-        nth = self.fails.get(key, 0)
-        has_failed = nth and self.asked[key] % nth == 0
+        with self.lock:
+            self.asked[key] += 1
+            has_failed = self.dice.random() < self.rates.get(key, 0.0)
         return Reply("[SCRIPT_FAILED]: no mail server" if has_failed else "Done.")
 
 
-def test_with_a_real_scheduler_harm_stops_a_good_model_is_promoted_and_rolled_back(
+def test_with_two_real_schedulers_harm_stops_and_a_good_model_is_promoted_and_rolled_back(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "config.toml").write_text(f'timezone = "UTC"\n{PRICES}')
@@ -454,18 +457,19 @@ def test_with_a_real_scheduler_harm_stops_a_good_model_is_promoted_and_rolled_ba
         for name, model in (("harmed", "bad"), ("saved", "cheap")):
             order = CanaryOrder(model=model, share=0.9, margin=0.3, is_auto=True, anyway=True)
             start_canary(store, plan_canary(store, name, order, now=at))
-        models.fails["falling", "big"] = 1
-        scheduler = jobs.start_scheduler(tmp_path, "work", max_parallel=3)
+        models.rates["falling", "big"] = 0.8
+        schedulers = [jobs.start_scheduler(tmp_path, "work", max_parallel=2) for _ in range(2)]
         try:
             wait_for(lambda: state(store, "harmed") == "stopped", seconds=240)
             wait_for(lambda: state(store, "saved") == "promoted", seconds=240)
             assert find_job(store, "saved").model == "cheap"
-            models.fails["saved", "cheap"] = 1
+            models.rates["saved", "cheap"] = 0.9
             wait_for(lambda: state(store, "saved") == "rolled_back", seconds=240)
             wait_for(lambda: read_alarms(store, is_open=True).alarms, seconds=240)
         finally:
-            scheduler.terminate()
-            assert scheduler.wait(timeout=120) == 0
+            for scheduler in schedulers:
+                scheduler.terminate()
+            assert [scheduler.wait(timeout=120) for scheduler in schedulers] == [0, 0]
         assert [find_job(store, name).model for name in names] == ["big"] * 3
         assert "job:falling" in {row.scope for row in read_alarm_rows(store, is_open=True)}
         promoted, back = read_canary_list(store, "saved").switches
