@@ -191,6 +191,15 @@ def test_all_rows_of_a_table_are_one_link_away(tmp_path: Path) -> None:
         assert table.partition("</section>")[0].count("<bdi>project-") == 12
 
 
+def test_projects_of_one_name_in_two_folders_differ(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        for number, project in enumerate(("/home/kim/shop", "/work/shop", "/work/docs")):
+            finish(store, f"s{number}", "success", project=project)
+    with serving.make_client(tmp_path) as client:
+        table = client.get("/").text.partition('id="projects"')[2].partition("</table>")[0]
+    assert sorted(re.findall(r"<bdi>([^<]*)</bdi>", table)) == ["docs", "kim/shop", "work/shop"]
+
+
 def test_sessions_without_a_label_are_a_list(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         finish(store, "one", None)

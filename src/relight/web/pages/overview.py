@@ -1,5 +1,6 @@
 """The overview: what needs a person, the figures of the period, and one chart of them."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import cast, get_args
 
@@ -239,7 +240,7 @@ def draw_chart(view: View, by: SeriesKey, rows: Sequence[ReportRow]) -> tuple[Ch
     chart = draw_bars(
         title,
         columns,
-        names=[_call(name, by) for name in names],
+        names=_call_all(names, by),
         formatter=formatter,
         links=[view.toggle(by, _filter_name(name, by)) for name in names],
         height=HEIGHT,
@@ -273,11 +274,11 @@ def _make_lanes(
     whole = {row.key(by): row for row in rows}
     return [
         Lane(
-            name=_call(name, by),
+            name=called,
             steps=[_count(points.get((step.name, name))) for step in steps],
             whole=_count(whole.get(name)),
         )
-        for name in names
+        for name, called in zip(names, _call_all(names, by), strict=True)
     ]
 
 
@@ -291,11 +292,16 @@ def _link_step(view: View, step: PeriodStep) -> str:
     return view.filters.link("/sessions", since=step.first, until=step.last)
 
 
-def _call(name: str | None, by: SeriesKey) -> str:
-    """Return a name as charts and tables show it; a project by its folder."""
-    if not name:
-        return NAMELESS[by]
-    return (name.rstrip("/").rpartition("/")[2] or name) if by == "project" else name
+def _call_all(names: Sequence[str | None], by: SeriesKey) -> list[str]:
+    """Return names as charts and tables show them; a project by its folder, alike ones by two."""
+    if by != "project":
+        return [name or NAMELESS[by] for name in names]
+    parts = [(name or "").rstrip("/").split("/") for name in names]
+    last = Counter(part[-1] for part in parts)
+    return [
+        "/".join(part[-2 if last[part[-1]] > 1 else -1 :]) or name or NAMELESS[by]
+        for name, part in zip(names, parts, strict=True)
+    ]
 
 
 def _filter_name(name: str | None, by: SeriesKey) -> str | None:
@@ -308,12 +314,12 @@ def rank_rows(view: View, by: SeriesKey, rows: Sequence[CostRow | ReportRow]) ->
     ranked = sorted(rows, key=lambda row: (-_find_worth(row), -row.sessions))
     largest = max(map(_find_worth, ranked), default=0)
     most = MOST if view.query.get("all") == by else TOP
+    names = [row.name if isinstance(row, CostRow) else row.key(by) for row in ranked[:most]]
     shown = []
-    for row in ranked[:most]:
-        name = row.name if isinstance(row, CostRow) else row.key(by)
+    for row, name, called in zip(ranked, names, _call_all(names, by), strict=False):
         link = view.filters.link("/sessions", **{by: _filter_name(name, by)})
         bar = draw_share(_find_worth(row), largest)
-        shown.append(RankedRow(_call(name, by), row, link, bar))
+        shown.append(RankedRow(called, row, link, bar))
     return RankedTable(by, shown, max(len(ranked) - most, 0))
 
 
