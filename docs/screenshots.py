@@ -31,7 +31,6 @@ PICTURES: tuple[tuple[str, str, Scheme, int], ...] = (
     ("skill", "/skills/ticket-triage?half_life=5", "light", 1280),
     ("jobs", "/jobs", "light", 1280),
     ("failures", "/failures", "light", 1280),
-    ("experiments", "/experiments", "light", 1280),
     ("templates", "/templates", "light", 1280),
     ("phone", "/", "dark", 390),
 )
