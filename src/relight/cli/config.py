@@ -79,7 +79,7 @@ rate = 0.92                    # what a dollar costs
 [serve]
 token = "…"                    # that the dashboard requires
 hosts = ["box.lan"]            # further names of the server
-derivers = 2                   # processes that derive what a team pushes, on PostgreSQL
+derivers = 2                   # processes that derive what is pushed
 [store]                        # of a team's server, not of a laptop
 url = "postgresql://…"         # needs relight[postgres]; then `migrate`
 retention_tape_days = 90       # pruned by a team's server once a day
