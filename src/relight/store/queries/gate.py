@@ -54,7 +54,7 @@ def read_gate_counts(store: Store, session_id: int) -> GateCounts:
 
 
 def find_own_template(store: Store, session_id: int) -> str | None:
-    """Return the live template that a session made, if the session has not gone on since."""
+    """Return the first live template of a session, if the session has not gone on since."""
     found = store.query(
         "select template.name from session"
         " join template_version on source_session = session.source || ':' || session.key"
@@ -62,7 +62,7 @@ def find_own_template(store: Store, session_id: int) -> str | None:
         " where session.id = ? and retired_at is null and proposed_at is null"
         f" and {same('template.project', 'session.project')}"
         " and coalesce(session.ended_at, 0) <= template_version.created_at"
-        " order by template_version.created_at desc limit 1",
+        " order by template.id limit 1",
         (session_id,),
     )
     return found[0][0] if found else None
