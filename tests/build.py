@@ -303,7 +303,7 @@ find_settings = find_file_settings
 
 def write_settings(home: Path, text: str) -> None:
     """Write `config.toml` of a home, whose store stays where it is."""
-    (home / "config.toml").write_text(f"{text}\n{find_settings(home)}")
+    (home / "config.toml").write_text(f"{find_settings(home)}{text}\n")
 
 
 @cache
@@ -311,6 +311,8 @@ def make_empty_database(_: int) -> bytes:
     """The file of an empty store of a schema; to copy it is much quicker than to migrate each."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "config.toml").write_text(UTC)
+        # a home that has a file stays on SQLite, also with --postgres
+        (Path(folder) / "relight.db").touch(mode=0o600)
         open_store(folder).close()
         return (Path(folder) / "relight.db").read_bytes()
 

@@ -1,32 +1,37 @@
 """Stores of tests on PostgreSQL: one server for a run, and a database for each home folder.
 
 A database is copied from one that was migrated once. When a test is done, its databases are
-emptied for the next: that takes a tenth of the time.
+emptied for the next: that takes a tenth of the time. With `--postgres`, a home that a test makes
+gets its database when the test first opens it; one that has a file already stays on SQLite.
 """
 
 import atexit
 import itertools
 import os
+import secrets
 import shutil
+import sys
 import tempfile
-from collections import defaultdict
 from functools import cache
 from pathlib import Path
 from typing import Protocol
 
 import psycopg
-from bench.campaign.stores import read_words
+from psycopg.conninfo import conninfo_to_dict
 
 import build
-from relight.config import Config, StoreSettings
+import relight.store
+import serving
+from relight.config import Config, StoreSettings, find_home, read_config
+from relight.errors import RelightError
 from relight.store import Store
+from relight.store.keep.migrate import local_timezone
 from relight.store.postgres_schema import migrate_server
-from relight.store.postgres_search import write_entries
-from relight.store.sql import list_marks
 
 _counter = itertools.count()
 _urls: dict[Path, str] = {}
 _free: list[str] = []
+_opened: list[Store] = []
 EMPTY = "relight_empty"
 # the variable that names another server to run the tests on: postgresql://USER@HOST:PORT
 OTHER = "RELIGHT_TEST_POSTGRES"
@@ -35,7 +40,10 @@ CLEAR = """
 do $$ declare one record; has_rows boolean; begin
     for one in select tablename as name from pg_tables where schemaname = 'public' loop
         execute format('select exists (select 1 from %I)', one.name) into has_rows;
-        if has_rows then execute format('truncate %I restart identity', one.name); end if;
+        if has_rows then execute format('truncate %I', one.name); end if;
+    end loop;
+    for one in select sequencename as name from pg_sequences where last_value is not null loop
+        execute format('alter sequence %I restart', one.name);
     end loop;
     insert into meta (key, value) select key, value from kept.meta;
 end $$
@@ -112,13 +120,17 @@ class TestServer:
 
     def make_database(self) -> str:
         """Return the address of a new store's database."""
-        if _free:
-            return _free.pop()
+        return _free.pop() if _free else self.copy_database(self._server.get_uri(EMPTY))
+
+    def copy_database(self, url: str) -> str:
+        """Return the address of a copy of a database, to which nobody is connected."""
         name = f"store_{next(_counter)}"
-        self._admin.execute(f"create database {name} template {EMPTY}")
+        source = conninfo_to_dict(url)["dbname"]
+        self._admin.execute(f"create database {name} template {source}")
         return self._server.get_uri(name)
 
     def close(self) -> None:
+        close_below(Path("/"))
         self._admin.close()
         self._server.cleanup()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -129,37 +141,16 @@ def find_url(home: Path) -> str:
     return _urls[home]
 
 
-def copy_rows(source: Store, target: Store) -> None:
-    """Give a store on PostgreSQL the rows of one on SQLite, and its other files."""
-    names = source.query(
-        "select name from sqlite_master where type = 'table' and sql like '%strict%'"
-    )
-    texts: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for word, entry, column, _ in sorted(read_words(source), key=lambda one: one[3]):
-        texts[entry][column].append(word)
-    with target.transaction() as database:
-        # no trigger fires: what they wrote is copied too
-        database.execute("set local session_replication_role = replica")
-        for (name,) in names:
-            info = source.query(f"pragma table_xinfo({name})")
-            columns = ", ".join(column for _, column, *_, hidden in info if not hidden)
-            marks = list_marks(columns.split(","))
-            rows = source.query(f"select {columns} from {name}")
-            test = "where key <> 'schema'" if name == "meta" else ""
-            database.execute(f"delete from {name} {test}")
-            database.executemany(f"insert into {name} ({columns}) values ({marks})", rows)
-        database.execute("delete from search_words")
-        entries = [
-            (entry, " ".join(some["words"]), " ".join(some["path"]), " ".join(some["tool"]))
-            for entry, some in texts.items()
-        ]
-        write_entries(database, entries)
-    left = shutil.ignore_patterns("relight.db*", "config.toml")
-    shutil.copytree(source.config.home, target.config.home, ignore=left, dirs_exist_ok=True)
+def close_below(folder: Path) -> None:
+    """Close the stores that a test left open."""
+    for store in [store for store in _opened if store.config.home.is_relative_to(folder)]:
+        _opened.remove(store)
+        store.close()
 
 
 def free_below(folder: Path) -> None:
     """Empty the databases of the homes below a folder, whose test is done."""
+    close_below(folder)
     for home in [home for home in _urls if home.is_relative_to(folder)]:
         url = _urls.pop(home)
         with psycopg.connect(url, autocommit=True) as connection:
@@ -184,13 +175,75 @@ def make_store(home: Path) -> bool:
     return is_new
 
 
+def discard(home: Path) -> None:
+    """Keep a home's database, whose tables are not as they were, from later tests."""
+    del _urls[home]
+
+
 def find_settings(home: Path, /) -> str:
-    """Return the lines of `config.toml` that say where a home's store is."""
-    return f'[store]\nurl = "{_urls[home]}"\n' if home in _urls else ""
+    """Return the lines of `config.toml` that say where a home's store is.
+
+    They are no table, so that other settings can follow.
+    """
+    return f'store.url = "{_urls[home]}"\n' if home in _urls else ""
+
+
+def give_database(home: Path) -> None:
+    """Name a database in the settings of a home of a test that has no store yet."""
+    if home not in _urls and (
+        not home.is_relative_to(tempfile.gettempdir()) or (home / "relight.db").exists()
+    ):
+        return
+    try:
+        config = read_config(home)
+    except RelightError:
+        return  # the test is about it
+    if config.store.url:
+        return
+    is_new = home not in _urls
+    if is_new:
+        _urls[home] = find_server().make_database()
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    settings = home / "config.toml"
+    text = settings.read_text() if settings.exists() else ""
+    lines = find_settings(home)
+    if "[store]" in text:
+        text, lines = text.replace("[store]\n", f"[store]\n{lines.removeprefix('store.')}"), ""
+    settings.write_text(lines + text)
+    if is_new:
+        set_meta(home, timezone=config.timezone or local_timezone())
+
+
+def set_meta(home: Path, *, timezone: str) -> None:
+    """Write into a new store what depends on its home."""
+    with psycopg.connect(_urls[home]) as connection:
+        for key, value in {"timezone": timezone, "redaction_key": secrets.token_hex(32)}.items():
+            connection.execute("update meta set value = %s where key = %s", (value, key))
+
+
+def copy_home(source: Path, target: Path) -> Path:
+    """Return a copy of a home and of its database."""
+    shutil.copytree(source, target)
+    _urls[target] = find_server().copy_database(_urls[source])
+    settings = target / "config.toml"
+    settings.write_text(settings.read_text().replace(_urls[source], _urls[target]))
+    return target
 
 
 def start() -> None:
-    """Keep the stores that `build.open_home` makes on PostgreSQL from now on."""
+    """Keep the stores of tests on PostgreSQL from now on."""
     find_server()
     build.make_store = make_store
     build.find_settings = find_settings
+    serving.copy_home = copy_home
+    opened = relight.store.open_store
+
+    def open_store(home: str | Path | None = None, **options: float) -> Store:
+        give_database(find_home(home))
+        # a test may leave one open; a connection that nobody closes is a warning
+        _opened.append(opened(home, **options))
+        return _opened[-1]
+
+    for module in list(sys.modules.values()):
+        if getattr(module, "open_store", None) is opened:
+            module.open_store = open_store  # type: ignore[attr-defined]

@@ -28,7 +28,15 @@ ADDRESS = "http://127.0.0.1:7717"
 
 def make_home(folder: Path) -> Path:
     """A copy of the home that `relight demo` makes, which takes seconds to make."""
-    return Path(shutil.copytree(make_demo(datetime.now(UTC).date()), folder / "relight"))
+    return copy_home(make_demo(datetime.now(UTC).date()), folder / "relight")
+
+
+def copy_file_home(source: Path, target: Path) -> Path:
+    return Path(shutil.copytree(source, target))
+
+
+# with --postgres, the copy's store is there
+copy_home = copy_file_home
 
 
 @cache

@@ -5,7 +5,7 @@ import signal
 import sqlite3
 import subprocess
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ INDEX = {
 }
 
 
-def dump(store: Store) -> dict[str, Any]:
+def dump(store: Store, *, has_search: bool = True) -> dict[str, Any]:
     """Return a store's logical content: no order of arrival, no row ids, no times of import."""
     tables: dict[str, Any] = {
         table: sorted(store.query(f"select {_name(store, table, columns)} from {table}"), key=repr)
@@ -54,7 +54,8 @@ def dump(store: Store) -> dict[str, Any]:
         # a line's end may come later than the line, and be a part's first byte
         lines = b"".join(line + b"\n" for line in part.lines() if line)
         tape[part.session_id] = tape.get(part.session_id, b"") + lines
-    return {**tables, "tape": sorted(tape.items()), "search": dump_search(store)}
+    found = {**tables, "tape": sorted(tape.items())}
+    return {**found, "search": dump_search(store)} if has_search else found
 
 
 def dump_search(store: Store) -> list[tuple[int, int, tuple[str, ...]]]:
@@ -69,19 +70,19 @@ def dump_search(store: Store) -> list[tuple[int, int, tuple[str, ...]]]:
     )
 
 
-def read_words(store: Store) -> Iterable[tuple[str, int, str, int]]:
-    """Return the words of the search index, each with its entry, column and place."""
+def read_words(store: Store) -> Iterator[tuple[str, int, str, int]]:
+    """Yield the words of the search index, each with its entry, column and place."""
     if store.engine == "postgres":
-        return [
-            (word, number, column, place)
-            for number, *texts in store.query("select entry, words, path, tool from search_words")
-            for column, text in zip(("words", "path", "tool"), texts, strict=True)
-            for place, word in enumerate((text or "").split())
-        ]
+        for number, *texts in store.query("select entry, words, path, tool from search_words"):
+            for column, text in zip(("words", "path", "tool"), texts, strict=True):
+                for place, word in enumerate((text or "").split()):
+                    yield word, number, column, place
+        return
     store.query(
         "create virtual table if not exists temp.w using fts5vocab(main, search_words, instance)"
     )
-    return store.query('select term, doc, col, "offset" from w')
+    with store.reading() as database:
+        yield from database.execute('select term, doc, col, "offset" from w')
 
 
 def _name(store: Store, table: str, columns: str) -> str:

@@ -10,9 +10,12 @@ from bench.campaign.score import Score
 from bench.measure import judge, print_rows
 from bench.team import jobs, kills, pages, speed, trouble
 from bench.team.engines import open_engine
+from bench.team.rows import compare_engines
 
 Rows = list[tuple[str, str, str, str]]
-PARTS = ("speed", "machines", "kills", "jobs", "trouble", "pages")
+PARTS = ("speed", "rows", "machines", "kills", "jobs", "trouble", "pages")
+# links, sessions and other names that differ in their values only
+MOST = 3
 
 
 def main(words: list[str]) -> int:
@@ -22,6 +25,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--mb", type=float, default=24.0, help="of records on each machine")
     parser.add_argument("--turns", type=int, default=10_000_000, help="that pages are read of")
+    parser.add_argument("--tree-mb", type=float, default=100.0, help="that both engines import")
     parser.add_argument("--machines", type=int, default=16)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--slots", type=int, default=1000)
@@ -39,6 +43,11 @@ def main(words: list[str]) -> int:
         if "speed" in parts:
             own = folder / "speed"
             rows += speed.measure(own, engine, clients=chosen.clients, megabytes=chosen.mb)
+        if "rows" in parts and engine.can_die:
+            score = Score("rows", "lost", "twice", "differ")
+            compare_engines(score, folder / "rows", engine, megabytes=chosen.tree_mb, most=MOST)
+            rows += describe("rows and readings, and those of SQLite", score, problems)
+            rows += [("…", note, "", "") for note in score.notes]
         if "machines" in parts:
             score = Score("machines", "lost", "twice")
             kills.compare_machines(score, folder / "machines", chosen.machines, dice, engine)

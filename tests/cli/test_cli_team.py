@@ -150,6 +150,19 @@ def test_a_joined_machine_pushes_after_each_import_by_itself(
     assert (row["machine"], row["person"], row["sessions"]) == ("laptop", "anna", SESSIONS)
 
 
+def test_a_push_before_the_first_import_says_what_to_do(
+    tmp_path: Path, server: Path, address: str
+) -> None:
+    token = (server / "token").read_text()
+    joined = run(tmp_path, "join", address, "--as", "new", RELIGHT_TEAM_TOKEN=token)
+    assert joined.returncode == 0
+    for words in (["push", "--dry-run"], ["push"]):
+        done = run(tmp_path, *words, RELIGHT_TEAM_TOKEN=token)
+        assert done.returncode == 0
+        hint = f"run `relight --home {tmp_path} import`"
+        assert done.stderr == f"nothing is recorded here yet; {hint}\n"
+
+
 def test_an_import_works_while_the_server_is_gone_and_without_a_token(laptop: Path) -> None:
     with open_store(laptop) as store, store.transaction() as database:
         database.execute("insert into push_due (kind, id) select 'part', id from tape_part")

@@ -26,7 +26,8 @@ def test_secrets_recorded_under_older_rules_are_found_and_removed(
         assert found == ("relight:one", "github")
         rebuild(store, again_redact=True)
         assert find_stored_secrets(store) == []
-        assert TOKEN.encode() not in (tmp_path / "relight.db").read_bytes()
+        if store.engine == "sqlite":
+            assert TOKEN.encode() not in (tmp_path / "relight.db").read_bytes()
 
 
 def test_a_session_is_redacted_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

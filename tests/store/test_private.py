@@ -60,6 +60,7 @@ def test_a_home_that_everybody_may_write_in_is_refused_with_the_cure(tmp_path: P
     open_store(home).close()
 
 
+@pytest.mark.sqlite("it links the file")
 def test_a_database_that_is_a_link_is_refused(tmp_path: Path) -> None:
     open_store(tmp_path / "elsewhere").close()
     home = tmp_path / "home"
@@ -129,6 +130,7 @@ def test_nothing_is_written_to_a_home_that_can_only_be_read(
     assert "permissions" in done.stderr
 
 
+@pytest.mark.sqlite("it writes the version of the file")
 def test_a_database_that_needs_migration_is_not_read_from_a_read_only_home(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with open_store(home) as store:
@@ -156,6 +158,7 @@ with open_store(sys.argv[1]) as store:
 """
 
 
+@pytest.mark.sqlite("it takes the right to write the file")
 def test_a_reader_of_a_read_only_home_sees_what_its_owner_writes(tmp_path: Path) -> None:
     home = tmp_path / "home"
     open_store(home).close()

@@ -19,6 +19,7 @@ from relight.store.write.record import Recorder
 from relight.store.write.tape import read_tape
 
 
+@pytest.mark.sqlite("it writes the version of the file")
 def test_a_negative_schema_is_reported_as_damage(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         store.run("pragma user_version = -5")

@@ -125,6 +125,7 @@ def invent(dice: Random) -> str:
     return " ".join([*dice.sample(words, 12), rare, f"part_{dice.choice(words)}"])
 
 
+@pytest.mark.sqlite("it counts changed rows by SQLite's own counter")
 def test_adding_one_template_writes_its_own_words_and_no_others(store: Store) -> None:
     dice = Random(7)
     first = build_warm.capture(store, invent(dice), name="t0")

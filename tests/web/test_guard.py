@@ -180,6 +180,7 @@ def test_a_refusal_says_so_too(client: TestClient) -> None:
     assert refused.headers["Content-Security-Policy"] == POLICY
 
 
+@pytest.mark.sqlite("it moves the file")
 def test_an_error_of_ours_says_so_too_and_reveals_nothing(home: Path) -> None:
     app = create_app(home)
     client = TestClient(app, base_url=serving.ADDRESS, raise_server_exceptions=False)

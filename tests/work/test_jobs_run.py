@@ -602,9 +602,9 @@ def start_run(home: Path, **fields: Any) -> "subprocess.Popen[bytes]":
     build.open_home(home).close()
     text = (
         "import json, sys; sys.path.insert(0, sys.argv[1])\n"
-        "from pathlib import Path; import build_runs, build\n"
+        "from pathlib import Path; import build_runs; from relight.store import open_store\n"
         "home, job = Path(sys.argv[2]), build_runs.make_job(**json.loads(sys.argv[3]))\n"
-        "build_runs.run_job(build.open_home(home), job, home=home)\n"
+        "build_runs.run_job(open_store(home / 'relight'), job, home=home)\n"
     )
     words = [
         sys.executable,

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 import click
 
 from relight.cli.options import current_store, json_option, print_json, relight_command
+from relight.errors import as_typed
 from relight.text import plural, size
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ def command(watch: bool, dry_run: bool, as_json: bool) -> None:
             _watch(store, as_json=as_json)
         else:
             _push(store, as_json=as_json)
+        if not store.has_rows("session"):
+            click.echo(as_typed("nothing is recorded here yet; run `relight import`"), err=True)
 
 
 def _push(store: "Store", *, as_json: bool) -> None:

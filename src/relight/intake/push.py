@@ -154,6 +154,7 @@ class Pusher:
         self._progress = progress or (lambda done, total: None)
         self._line = line
         self._total = 0
+        self._has_sent = False
         # of the last acknowledged push, and of one that was sent and perhaps not stored
         self._marks = read_push_marks(store).get(target.store_id) or [""]
 
@@ -229,6 +230,9 @@ class Pusher:
         self._send_parts()
         self._send_outcomes()
         self._send_facts()
+        if not self._has_sent and not self._is_late():
+            # only the server knows whether it still has what it acknowledged
+            self._send(Push())
 
     def _is_late(self) -> bool:
         if self._until is None:
@@ -344,6 +348,7 @@ class Pusher:
             Store=self.target.store_id,
         )
         found = msgspec.json.decode(answer, type=Pushed)
+        self._has_sent = True
         set_pushed(self.store, parts=parts or [], outcomes=outcomes or [], forgets=forgets or [])
         self._marks = [message.mark]
         self.report.sent += found.stored

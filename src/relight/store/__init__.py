@@ -240,6 +240,7 @@ def open_store(home: str | Path | None = None, *, wait_seconds: float = BUSY_SEC
     if config.store.url:
         from relight.store.postgres import open_postgres
 
+        check_place(config.home, config.database)
         return open_postgres(config, wait_seconds=wait_seconds)
     with readable_errors(config.database):
         try:
@@ -270,6 +271,7 @@ def open_reader(config: Config) -> Store:
     if config.store.url:
         from relight.store.postgres import open_postgres
 
+        check_place(config.home, config.database)
         return open_postgres(config, can_write=False)
     with readable_errors(config.database):
         if config.home.exists():

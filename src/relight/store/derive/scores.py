@@ -45,6 +45,7 @@ SESSIONS = """
     from session left join session_words on session_words.session_id = session.id
     where session.id in (select id from touched)
     group by session.id, ending, answer
+    order by session.id
 """
 OF_CALL = "label, kind, fingerprint, tests, work, tool, finished_at"
 CALLS = f"""
