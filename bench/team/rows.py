@@ -94,7 +94,8 @@ def copy_rows(source: Store, target: Store) -> None:
         write_entries(database, entries)
         numbered = database.execute(
             "select table_name, column_name from information_schema.columns"
-            " where is_identity = 'YES' and table_schema = 'public'"
+            " where is_identity = 'YES' and table_schema = 'public' and table_name not in"
+            " (select cast(cast(inhrelid as regclass) as text) from pg_inherits)"
         )
         for table, column in numbered.fetchall():
             database.execute(
