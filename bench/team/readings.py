@@ -81,11 +81,13 @@ class Reader:
         return rows
 
 
-def compare_readings(local: Store, server: Store, *, most: int) -> tuple[int, list[Difference]]:
+def compare_readings(
+    local: Store, server: Store, *, most: int, first_only: int | None = None
+) -> tuple[int, list[Difference]]:
     """Read everything from both; return the number of readings and those that differ.
 
     Of links, and of sessions and other names in addresses, which differ in their values only, so
-    `most` are read.
+    `most` are read. `first_only` ends it after so many addresses.
     """
     found: list[Difference] = []
     count = 0
@@ -94,7 +96,7 @@ def compare_readings(local: Store, server: Store, *, most: int) -> tuple[int, li
         count += 1
         found += find_difference(f"report by {','.join(by)}", *texts)
     with Reader(local.config.home) as first, Reader(server.config.home) as second:
-        for address, text in walk(first, most=most):
+        for address, text in itertools.islice(walk(first, most=most), first_only):
             count += 1
             other = second.read(address)
             for _ in range(TRIES):
