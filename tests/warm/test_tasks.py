@@ -14,6 +14,7 @@ from relight.reports.sessions import find_session
 from relight.store import Store
 from relight.warm.candidates import capture_candidates
 from relight.warm.capture import capture_tasks, capture_template
+from relight.warm.curation import find_weakest
 from relight.warm.gate import find_failed_rules, find_refusal, is_recovered, read_figures
 from relight.warm.library import find_template
 from relight.warm.material import Material
@@ -150,6 +151,19 @@ def test_a_name_is_that_of_the_first_task_and_the_others_get_a_number(tmp_path: 
         )
         assert (again.name, again.version, again.task) == ("billing", 2, FIRST)
         assert find_template(store, "billing-2").version == 2
+
+
+def test_tasks_of_one_session_do_not_retire_one_another(tmp_path: Path) -> None:
+    with build_warm.open_warm(tmp_path, live=2) as store:
+        build_warm.capture(store, "Something else that was done before", name="older")
+        session = record(store, tmp_path, [*work(FIRST, "round"), *work(SECOND, "export")])
+        label_session(store, find_session(store, session), "success")
+        made = [one.name for one in capture_tasks(store, session)]
+        assert len(made) == 2
+        weakest = find_weakest(store, find_template(store, made[1]))
+        assert made[0] not in [one.name for one in weakest]
+        with pytest.raises(RelightError, match=f"{made[0]} has the same content"):
+            capture_tasks(store, session)
 
 
 def test_a_failed_last_task_leaves_the_template_of_the_one_before(tmp_path: Path) -> None:

@@ -25,11 +25,18 @@ from relight.reports.labels import read_fitted_weights
 from relight.reports.sessions import find_session
 from relight.store import Store
 from relight.store.derive.outcomes import read_proven
+from relight.store.queries.gate import find_own_template
 from relight.store.queries.sessions import read_name
 from relight.store.template_words import read_calibration, read_rarities
 from relight.text import strip_hidden
 from relight.warm.curation import drop_candidates, find_objections, offer_force, retire_weakest
-from relight.warm.gate import find_failed_rules, find_refusal, make_figures, refuse_session
+from relight.warm.gate import (
+    find_failed_rules,
+    find_refusal,
+    make_figures,
+    refuse_repetition,
+    refuse_session,
+)
 from relight.warm.injection import SEED_TOKENS
 from relight.warm.library import Template, add_version, check_kind, check_name, check_words
 from relight.warm.material import Material, read_material, redact_messages, take_material
@@ -102,8 +109,16 @@ def capture_template(
     `category` and `task_type` replace what the calls say. `max_examples` limits the calls in the
     seed, which otherwise fills its tokens. A session of several tasks makes a template of each task
     that is good enough, and the first is returned; `task` is the number of one task, from 1 on, and
-    makes that alone. A name is that of the first, and those after it get a number: `name-2`.
+    makes that alone, also of a session that fails the gate as a whole. A name is that of the first,
+    and those after it get a number: `name-2`.
     """
+    if messages is None and task is None and not force:
+        row = find_session(store, clean_text(str(session_id)))
+        if refusal := find_refusal(store, row, read_name(store, row).session, outcome=outcome):
+            raise refusal
+        # others of its tasks may have been retired since: `task` makes one of them again
+        if name is None and (own := find_own_template(store, row)):
+            raise refuse_repetition(own)
     made = capture_tasks(
         store,
         session_id,
@@ -150,7 +165,8 @@ def capture_tasks(store: Store, session_id: str, **options: Any) -> list[Templat
     wish = _check(_Wish(**options))
     made: list[Template] = []
     refused: list[RelightError] = []
-    for material in _read_tasks(store, session_id, wish):
+    tasks, refusal = _read_tasks(store, session_id, wish)
+    for material in tasks:
         number = f"-{len(made) + 1}" if made else ""
         try:
             named = replace(wish, name=wish.name and f"{wish.name}{number}")
@@ -158,7 +174,7 @@ def capture_tasks(store: Store, session_id: str, **options: Any) -> list[Templat
         except RelightError as error:
             refused.append(error)
     if not made:
-        raise refused[0]
+        raise refusal or refused[0]
     return made
 
 
@@ -179,8 +195,13 @@ def _check(wish: _Wish) -> _Wish:
     )
 
 
-def _read_tasks(store: Store, session_id: str, wish: _Wish) -> list[Material]:
-    """Return the material of the tasks that are asked for; raise if a session of one is refused."""
+def _read_tasks(
+    store: Store, session_id: str, wish: _Wish
+) -> tuple[list[Material], RelightError | None]:
+    """Return the tasks that are asked for, and why their session as a whole is refused, if it is.
+
+    Raise that if the session is one task.
+    """
     refusal = None
     if wish.messages is not None:
         material = take_material(store, session_id, messages=wish.messages, calls=wish.calls)
@@ -196,11 +217,11 @@ def _read_tasks(store: Store, session_id: str, wish: _Wish) -> list[Material]:
     if wish.task is None:
         if refusal is not None and len(tasks) < 2 and not wish.force:
             raise refusal
-        return tasks
+        return tasks, refusal
     if not 1 <= check_count("task", wish.task, least=1) <= len(tasks):
         has = "one task" if len(tasks) == 1 else f"{len(tasks)} tasks"
         raise RelightError(f"there is no task {wish.task}: the session has {has}")
-    return [tasks[wish.task - 1]]
+    return [tasks[wish.task - 1]], None
 
 
 def _capture(store: Store, material: Material, wish: _Wish) -> Template:

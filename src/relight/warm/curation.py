@@ -185,14 +185,17 @@ def find_weakness(store: Store, template: Template) -> RelightError | None:
 def find_weakest(store: Store, template: Template, *, now: int | None = None) -> list[Template]:
     """Return the templates that must retire for a new one, the weakest first.
 
-    The new template itself is never among them.
+    The new template itself is never among them. Those of other tasks of its session come last: one
+    capture makes them all, and the next one would make again what this one retires.
     """
     if not (most := store.config.templates.max_live_per_category):
         return []
     others = [one for one in read_siblings(store, template) if one.name != template.name]
     if len(others) < most:
         return []
-    return sort_by_worth(store, others, now=now)[: len(others) + 1 - most]
+    weakest = sort_by_worth(store, others, now=now)
+    weakest.sort(key=lambda one: (one.source_session or "") == template.source_session)
+    return weakest[: len(others) + 1 - most]
 
 
 def sort_by_worth(
