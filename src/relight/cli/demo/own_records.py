@@ -28,7 +28,7 @@ from relight.warm.provision import provision_session
 from relight.work.moa.mixture import attach_guidance, make_guidance, make_view
 from relight.work.moa.traces import write_trace
 
-TEMPLATES = 9
+TEMPLATES = 11
 # so many of the newest sessions wait for a label
 UNLABELLED = 12
 # what the developer sees at the end of a session, and how it went then
