@@ -11,7 +11,7 @@ from msgspec.structs import asdict, replace
 import build
 import build_runs
 from relight.errors import MissingError
-from relight.reports.failed_work import describe_failed, read_failed_work
+from relight.reports.failed_work import FailedTotals, describe_failed, read_failed_work
 from relight.reports.failures import read_failures
 from relight.reports.filters import read_filter
 from relight.reports.sessions import find_session
@@ -63,13 +63,28 @@ def test_runs_that_a_scheduler_says_failed_are_failures(tmp_path: Path, store: S
     assert [(one.name, one.runs) for one in total.jobs] == [("triage", 3)]
     one = replace(total, runs=1, jobs=[])
     assert describe_failed(one) == "1 run failed and has no known cost"
-    # nothing of it is known: a lower bound of nothing is no figure
-    nothing = replace(one, cost_usd=0.0, unpriced_turns=2)
-    assert describe_failed(nothing) == "1 run failed and has no known cost"
     assert describe_failed(total) == ("1 job failed: triage (3 runs); 3 runs have no known cost")
     newest = found.runs[0]
     assert (newest.what, newest.job, newest.session_id) == ("run", f"hermes:{JOB}", None)
     assert newest.evidence[0] == "the scheduler's ledger says failed: no space left on device"
+
+
+@pytest.mark.parametrize(
+    ("cost", "unpriced", "words"),
+    [
+        (None, 2, "2 sessions failed and have no known cost"),
+        (0.0, 0, "2 sessions failed and cost $0.00"),
+        (0.0, 1, "2 sessions failed and cost $0.00, not counting 1 model call without a price"),
+        (0.5, 2, "2 sessions failed and cost ≥$0.50"),
+    ],
+)
+def test_a_known_cost_of_nothing_is_not_an_unknown_one(
+    cost: float | None, unpriced: int, words: str
+) -> None:
+    total = FailedTotals(
+        runs=0, sessions=2, cost_usd=cost, unpriced_turns=unpriced, unrecorded_runs=0, jobs=[]
+    )
+    assert describe_failed(total) == words
 
 
 def test_days_and_jobs_narrow_failed_runs(tmp_path: Path, store: Store) -> None:

@@ -153,8 +153,13 @@ def describe_failed(total: FailedTotals) -> str | None:
     parts = [_count("run", total.runs)] if total.runs else []
     parts += [_count("session", total.sessions)] if total.sessions else []
     is_one = total.runs + total.sessions == 1
-    cost = "has no known cost" if is_one else "have no known cost"
-    if total.cost_usd or (total.cost_usd is not None and not total.unpriced_turns):
+    if total.cost_usd is None:
+        cost = "has no known cost" if is_one else "have no known cost"
+    elif not total.cost_usd and total.unpriced_turns:
+        # what is known was free; a lower bound of nothing is no figure
+        unpriced = _count("model call", total.unpriced_turns)
+        cost = f"cost {dollars(0)}, not counting {unpriced} without a price"
+    else:
         cost = f"cost {dollars(total.cost_usd, unpriced=total.unpriced_turns)}"
     if not total.jobs:
         return f"{join_words(parts)} failed and {cost}"
