@@ -1,5 +1,6 @@
 """Savings: cheaper models tried and untried, what they save, and what it takes to know."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from relight.intake.recorder import record
 from relight.model import row_id
 from relight.reports.savings import SavingItem, describe_need, read_savings
 from relight.store import Store
+from terminal import run_relight
 
 NOW = 1_794_812_400_000  # Mon 16 Nov 2026 07:00 UTC
 HOUR = 3_600_000
@@ -127,3 +129,22 @@ def test_savings_are_on_a_page_and_in_the_api(store: Store, tmp_path: Path) -> N
     assert "&lt;i&gt;small" in page
     assert "<i>small" not in page
     assert "cannot tell yet" in page
+
+
+def test_names_of_jobs_and_models_are_whole_in_a_narrow_window(store: Store) -> None:
+    import time
+
+    now = round(time.time() * 1000)
+    job, models = "weekly-summary-of-tickets", ("claude-opus-4-6-thinking", "gpt-5.1-codex-mini")
+    for number, model in enumerate(models):
+        write_runs(
+            store, job, [True] * 9, first_at=now - 9 * HOUR + number, every_ms=HOUR,
+            model=model, costs_usd=[0.5 / (1 + number)] * 9,
+        )  # fmt: skip
+    environment = {**os.environ, "RELIGHT_HOME": str(store.config.home), "COLUMNS": "80"}
+    lines = run_relight(environment, "savings").stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    shown = [line for line in lines if any(name in line for name in (job, *models))]
+    assert [line.split()[0] for line in shown] == [job, *models]
+    assert "in use" in shown[1]
+    assert "cannot tell yet" in shown[2]

@@ -46,16 +46,16 @@ def _print(items: "list[SavingItem]") -> None:
     from relight.cli import screen
 
     columns = [
-        screen.Column("job or skill", is_number=False, is_name=True),
+        screen.Column("job or skill, model", is_number=False, is_name=True),
         screen.Column("a month"),
-        screen.Column("model", is_number=False),
         screen.Column("saves"),
         screen.Column("verdict", is_number=False, lines=2, colour=screen.colour_state),
         screen.Column("to know it", is_number=False, lines=3),
     ]
     rows = []
     for item in items:
-        rows.append([item.title, screen.dollars(item.month_usd), item.model or "", "", "", ""])
+        rows.append([item.title, screen.dollars(item.month_usd), "", "", ""])
+        rows += [[f"  {item.model}", "", "", "in use", ""]] if item.model else []
         rows += [_cells(one) for one in item.candidates]
     if rows:
         screen.print_table(columns, rows)
@@ -70,4 +70,4 @@ def _cells(one: "SavingCandidate") -> list[str]:
     from relight.reports.savings import describe_need
 
     saving = screen.dollars(one.saving_month_usd)
-    return ["", "", f"  {one.model}", saving, one.verdict, describe_need(one)]
+    return [f"  {one.model}", "", saving, one.verdict, describe_need(one)]
