@@ -220,6 +220,7 @@ def test_a_host_that_does_not_resolve_fails_at_once_and_is_named(
     assert (error.failure.kind, len(tries)) == ("unknown_host", 1)
     assert error.message == ("the address cannot be found: http://gone.invalid/v1 does not resolve")
     assert "OPENAI_BASE_URL" in (error.hint or "")
+    assert "--" not in (error.hint or ""), "the models of a mixture have no options"
     monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
     assert "/v1 (the value of OPENAI_BASE_URL) does not resolve" in ask(ASKED).message
     # nobody waits for a job, and its machine may just have woken up

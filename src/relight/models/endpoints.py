@@ -24,10 +24,11 @@ OPENAI = "https://api.openai.com/v1"
 FIXED = ("model", "messages", "stream")
 
 HINTS = {
-    "auth": "check the key: it is read from the variable that --key-variable names",
+    # settings by their names: not every command has them as options
+    "auth": "check the key: it is read from the variable that key_variable names",
     "connection": "check the address, and that a server is running there",
-    "unknown_host": "check the address: --base-url, base_url in config.toml, or the variable"
-    " OPENAI_BASE_URL sets it",
+    "unknown_host": "check the address: base_url sets it (an option or in config.toml), or the"
+    " variable OPENAI_BASE_URL",
     "timeout": "try again, or allow more time",
     "model_not_found": "the endpoint's /models lists the names it knows",
     "not_found": "a base URL usually ends in /v1",
