@@ -188,6 +188,7 @@ def test_no_success_goes_for_a_failure_that_nobody_forces(tmp_path: Path) -> Non
             "zip-exchange-lamp",
         ),
         ("Hello there! I'm Mia Garcia. Return it.", "return-it"),
+        ("I'd like to change my upcoming flight", "change-my-upcoming-flight"),
         ("my name is yusuf", "coding-shop"),
         ("请修复发票", "coding-shop"),
         ("", "coding-shop"),
@@ -197,6 +198,25 @@ def test_a_name_is_made_of_what_is_asked_and_not_of_who_asks(
     store: Store, task: str, name: str
 ) -> None:
     assert propose_name(store, task, category="coding", project="/srv/shop") == name
+
+
+@pytest.mark.parametrize(
+    ("lead_in", "name"),
+    [
+        (
+            "<pr_description>\nConsider the following PR description:\n",
+            "units-cutout-dropped-resampled",
+        ),
+        ("<task>\n", "units-cutout-dropped-resampled"),
+        ("Solve this issue:\r\n\r\n", "units-cutout-dropped-resampled"),
+        ("", "units-cutout-dropped-resampled"),
+        ("Fix the reader:\n", "fix-reader-units-cutout-dropped"),
+    ],
+)
+def test_the_first_template_of_a_harness_is_not_named_after_its_lead_in(
+    store: Store, lead_in: str, name: str
+) -> None:
+    assert capture(store, f"{lead_in}{ISSUES[2]}\n{INSTRUCTIONS}").name == name
 
 
 def test_a_name_is_made_of_the_words_that_distinguish_a_task(store: Store) -> None:

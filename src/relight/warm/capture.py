@@ -60,8 +60,8 @@ _GREETING = re.compile(
 _ASKING = re.compile(
     r"\W*(?:(?:thanks|thank you|great|perfect)\b[^.!\n]{0,40}[.!]\s*)?"
     r"(?:now|next|then|also|so)?[\s,]*"
-    r"(?:please\b|(?:could|can|would|will) you\b|i'?d like you to\b|let(?:'|’)?s\b"
-    r"|(?:i|we) (?:want|need|would like|'d like) (?:you )?to\b"
+    r"(?:please\b|(?:could|can|would|will) you\b|i['’]?d like (?:you )?to\b|let(?:'|’)?s\b"
+    r"|(?:i|we) (?:want|need|would like) (?:you )?to\b"
     r"|your task is to\b|help me(?: to)?\b|[\s,])*",
     re.IGNORECASE,
 )
@@ -76,6 +76,10 @@ _VERB = re.compile(
 _PERSON = re.compile(
     r"\b(?:(?i:my (?:\w+ )?name(?: is|'s|’s)|name:)\s+\w+|(?i:i am|i'm|i’m)\s+[A-Z]\w+)"
     r"(?:[ -][A-Z]\w+){0,2}(?i:\s+and\b)?[\s,.!:;–-]*"
+)
+# the lines with which a harness introduces a task: a tag, and words that end in a colon
+_LEAD_IN = re.compile(
+    rf"(?:\s*(?:<[\w-]+>|(?!{_VERB.pattern})[^\n]{{1,80}}:)[ \t]*\r?\n(?=\s*\S))+", re.IGNORECASE
 )
 _WORD = re.compile(r"\w+")
 _SENTENCE = re.compile(r"[.:;?!]\s|,\s|\n\s*\n")
@@ -299,7 +303,7 @@ def make_template(
     title = material.title or task
     flat = " ".join(task.split())
     if flat.startswith(title.rstrip("… ")):  # its first words, as most agents title a session
-        title = flat
+        title = task
     calls = [call for message in seed for call in message.get("tool_calls", ())]
     place = project or material.project
     text = msgspec.json.encode(seed).decode()
@@ -350,7 +354,10 @@ def hash_seed(seed: Sequence[Mapping[str, Any]]) -> str:
 
 def propose_name(store: Store, text: str, *, category: str, project: str | None) -> str:
     """Return a name from the words of a task; the library adds a number if it is taken."""
-    plain = _PERSON.sub(" ", _GREETING.sub("", text[:LIMIT], count=1))
+    asked = text[:LIMIT]
+    if lead := _LEAD_IN.match(asked):
+        asked = asked[lead.end() :]
+    plain = _PERSON.sub(" ", _GREETING.sub("", asked, count=1))
     plain = _ASKING.sub("", plain, count=1)
     if plain[:2].istitle() and _VERB.match(plain):
         plain = plain[0].lower() + plain[1:]
