@@ -126,7 +126,7 @@ class PriceLists(Struct, frozen=True, array_like=True):
     sellers: list[Seller]
 
     def find_model(self, name: str, provider: str) -> tuple[Seller, ListedModel] | None:
-        """The model in the list of a provider, given by name or URL; without one, of its maker."""
+        """Return a model of a provider (a name or a URL); without a provider, one of its maker."""
         if provider == "litellm":  # a gateway, which names the provider before the model
             before, _, after = name.partition("/")
             is_known = before and after and self._find_named(before)
@@ -199,7 +199,7 @@ def reported_cost(
 
 
 def charged_cost(usd: float | None) -> Cost | None:
-    """The dollars that an agent states for a call; zero is what a model without a price has."""
+    """Return the cost that an agent states; None for zero, which agents write if they know no price."""
     return reported_cost(usd) if usd else None
 
 

@@ -109,8 +109,8 @@ class SecretShape(Struct, frozen=True, dict=True):
 class PlaceGroup(Struct, frozen=True, dict=True):
     """The shapes with the same place.
 
-    Where no shape may end the text, Hyperscan looks at what follows the place as well: it is much
-    faster than a call of Python. It looks at two bytes after a place that rules share, a common
+    If every shape needs bytes after the place, Hyperscan checks these as well: it is much faster
+    than a call of Python. It looks at two bytes after a place that rules share, a common
     word such as `token`; for all places that would take longer to compile.
     """
 

@@ -4,5 +4,5 @@ from pathlib import Path
 
 
 def read_data(name: str) -> str:
-    """Return the text of one of the TOML files in this folder."""
+    """Return the text of a file in this folder."""
     return (Path(__file__).parent / name).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The first two bytes of the texts that an expression of a table can match.
+"""The first two bytes that a match of a regular expression can have.
 
 They come from the expression as Python parses it. What is too hard to follow (references to
 groups, most conditions on the text around) counts as possible, so that nothing is left out.
@@ -23,7 +23,7 @@ _SMALL = _CAPITALS << 32
 
 
 class Beginnings(Struct, frozen=True):
-    """Sets of bytes are the bits of a number, the lowest for the byte 0.
+    """The possible first two bytes of a match. A set of bytes is an integer: bit N stands for byte N.
 
     `pairs` are sets of first and of second bytes. `single` are the bytes that can be a whole match.
     """
@@ -38,7 +38,7 @@ class Beginnings(Struct, frozen=True):
         return not self.single and not self.can_be_empty
 
     def fit(self, text: bytes) -> bool:
-        """True if a match can begin with these two bytes, or with less at the end of a text."""
+        """True if a match can begin with these bytes; fewer than two fit only if a match can be shorter."""
         if not self.is_certain:
             return True
         return len(text) > 1 and any(
@@ -50,7 +50,7 @@ class Beginnings(Struct, frozen=True):
         return Beginnings(self.pairs | other.pairs, self.single | other.single, can_be_empty)
 
     def __add__(self, other: "Beginnings") -> "Beginnings":
-        """The beginnings of a match of this and then one of the other."""
+        """Return the beginnings of this expression followed by the other."""
         pairs = self.pairs
         if self.single and other._first:
             pairs |= {(self.single, other._first)}

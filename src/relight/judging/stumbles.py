@@ -27,7 +27,7 @@ from relight.judging.verdicts import read_call
 from relight.text import strip_hidden
 
 # a new number reads all sessions again
-RULES = 1
+STUMBLE_RULES = 1
 FIRST_LINES, LAST_LINES = 5, 40
 NAME_CHARACTERS = 80
 MOST_STUMBLES = 100

@@ -144,8 +144,8 @@ class Store:
     def transaction(self, only: "Written | None" = None) -> Iterator[Connection]:
         """Write all or nothing; other processes wait.
 
-        With `only`, those that write the other one of tape and index need not wait, where the
-        engine has several writers.
+        With `only` (tape or index), writers of the other one do not wait, if the engine has
+        several writers.
         """
         with self._lock, readable_errors(self.path):
             is_outer = not self._connection.in_transaction

@@ -1,6 +1,6 @@
 """Row-level security on PostgreSQL: the role that reads sees the rows of one person.
 
-Who reads says so at the begin of each transaction, in `relight.person`; a read without it fails.
+A reader sets `relight.person` at the beginning of each transaction; without it a read fails.
 The owner of the tables, by which the server writes and its own commands read, sees all rows. The
 policies are written again by every `relight migrate`, so that they are those of its version.
 """

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from relight.judging.lessons import Key, TaughtSession, make_key
 from relight.judging.recoveries import Stumble
-from relight.judging.stumbles import RULES, SessionStumbles
+from relight.judging.stumbles import STUMBLE_RULES, SessionStumbles
 from relight.store import Store
 from relight.store.provisions import read_given_lessons
 from relight.store.queries.filters import Filter, where
@@ -26,7 +26,7 @@ _PLACED = """(
     from session {test} coalesce(parent_kind, '') <> 'fork' and project is not null
         and project <> ''
 ) as placed"""
-_IS_STALE = f"""(stumble_reading.session_id is null or rules <> {RULES}
+_IS_STALE = f"""(stumble_reading.session_id is null or rules <> {STUMBLE_RULES}
     or read_to <> coalesce(placed.ended_at, 0))"""
 
 

@@ -179,7 +179,7 @@ def _make_row(job: DueJob, slot: Slot, holder: str, *, now: int) -> ClaimRow:
 
 
 def bring_forward(store: Store, *, now: int) -> None:
-    """Move slots that lie later than a job's next one to that, after a clock was set back.
+    """Move each job's due time to its next slot, after a clock was set back.
 
     A machine that started with a wrong year would otherwise run nothing until then.
     """
