@@ -199,7 +199,7 @@ def reported_cost(
 
 
 def charged_cost(usd: float | None) -> Cost | None:
-    """Return the cost that an agent states; None for zero, which agents write if they know no price."""
+    """Return the cost that an agent states; None for zero, which stands for an unknown price."""
     return reported_cost(usd) if usd else None
 
 

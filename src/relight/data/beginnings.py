@@ -23,8 +23,9 @@ _SMALL = _CAPITALS << 32
 
 
 class Beginnings(Struct, frozen=True):
-    """The possible first two bytes of a match. A set of bytes is an integer: bit N stands for byte N.
+    """The possible first two bytes of a match.
 
+    A set of bytes is an integer: bit N stands for byte N.
     `pairs` are sets of first and of second bytes. `single` are the bytes that can be a whole match.
     """
 
@@ -38,7 +39,7 @@ class Beginnings(Struct, frozen=True):
         return not self.single and not self.can_be_empty
 
     def fit(self, text: bytes) -> bool:
-        """True if a match can begin with these bytes; fewer than two fit only if a match can be shorter."""
+        """True if a match can begin with these bytes; fewer than two fit a match of that length."""
         if not self.is_certain:
             return True
         return len(text) > 1 and any(

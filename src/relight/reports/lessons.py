@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from relight.judging.lessons import Taught, derive_lessons
 from relight.judging.recoveries import TriedCall
-from relight.judging.stumbles import RULES, find_stumbles
+from relight.judging.stumbles import STUMBLE_RULES, find_stumbles
 from relight.store import Store, stumbles
 from relight.store.queries.failures import read_session_names
 from relight.store.queries.filters import Filter
@@ -135,7 +135,7 @@ def read_new(
         rows = []
         for one in some:
             rows.append(
-                ReadingRow(one.session_id, one.read_to, RULES, _read(store, one.session_id))
+                ReadingRow(one.session_id, one.read_to, STUMBLE_RULES, _read(store, one.session_id))
             )
             if until is not None and clock() >= until:
                 break

@@ -1,9 +1,9 @@
 """Full-text search on PostgreSQL, with the hits that SQLite's index gives.
 
 PostgreSQL's own parser sees web addresses, numbers and hyphens where SQLite sees words. So texts
-are cut into words as SQLite's tokenizer does it; texts that are not ASCII are cut by that tokenizer. The words
-of an entry are lexemes of an index, each with the letter of its column. Positions in such an index
-end at 16,383, so an entry also keeps its words in their order, where phrases are looked for.
+are cut into words as SQLite's tokenizer does it; that tokenizer itself cuts what is not ASCII.
+The words of an entry are lexemes of an index, each with the letter of its column. Positions in such
+an index end at 16,383, so an entry also keeps its words in their order, where phrases are found.
 """
 
 import re
