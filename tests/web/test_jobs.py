@@ -52,6 +52,16 @@ def test_a_job_needs_attention_by_its_last_runs_on_every_page(store: Store, tmp_
         assert "2 need attention" in client.get("/jobs").text
 
 
+def test_a_job_counts_all_of_its_runs_and_is_judged_by_the_last_ones(store: Store) -> None:
+    run_job(store, "long", *[FAILED] * 9, *[DONE] * RECENT_RUNS, FAILED)
+    run_job(store, "other", DONE)
+    long, other = read_jobs(store)
+    assert (long.runs, long.successes, long.failures, long.unknown) == (40, RECENT_RUNS, 10, 0)
+    assert (long.last_outcome, long.trouble) == ("failure", "the last run failed")
+    assert long.last_run_at == read_runs(store, "long", limit=1)[0].started_at
+    assert (other.runs, other.last_outcome, other.trouble) == (1, "success", None)
+
+
 def test_a_schedule_is_shown_in_words(client: TestClient) -> None:
     found = {job["name"]: job for job in client.get("/api/jobs").json()["jobs"]}
     assert found["ticket-triage"]["schedule_words"].startswith("every ")

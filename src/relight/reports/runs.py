@@ -8,12 +8,13 @@ from msgspec import UNSET, Struct, UnsetType
 
 from relight.reports.retries import is_overdue
 from relight.store import Store
-from relight.store.queries import runs as queries
-from relight.store.queries.runs import JobFacts, RunEnding, RunReport
+from relight.store.queries.run_ends import RunEnding, RunSums, read_endings, sum_runs
+from relight.store.queries.runs import JobFacts, RunReport, read_job_facts
 from relight.store.sql import read_list
 from relight.times import write_time
 
 RECENT_RUNS = 30  # how many runs a job is judged by
+NO_RUNS = RunSums("", 0, 0, 0, None)
 
 
 class JobResults(Struct, frozen=True, kw_only=True):
@@ -77,24 +78,26 @@ class _Definition(Struct, frozen=True):
 def read_jobs(store: Store, *, now: int | None = None) -> list[JobReport]:
     """Return every job with its last run and the outcomes of its runs."""
     now = round(time.time() * 1000) if now is None else now
-    endings: dict[str | None, list[RunEnding]] = {}
-    for run in queries.read_endings(store):
-        endings.setdefault(run.job, []).append(run)
+    endings, sums = read_endings(store, each=RECENT_RUNS + 1), sum_runs(store)
     return [
-        _show_job(store, job, endings.get(job.full_name, []), now=now)
-        for job in queries.read_job_facts(store)
+        _show_job(
+            store,
+            job,
+            endings.get(job.full_name, []),
+            sums.get(job.full_name, NO_RUNS),
+            now=now,
+        )
+        for job in read_job_facts(store)
     ]
 
 
-def _show_job(store: Store, job: JobFacts, runs: Sequence[RunEnding], *, now: int) -> JobReport:
+def _show_job(
+    store: Store, job: JobFacts, last: Sequence[RunEnding], sums: RunSums, *, now: int
+) -> JobReport:
     own = None
     if job.definition:
         own = msgspec.json.decode(job.definition, type=_Definition)
-    outcomes = [run.outcome for run in runs]
-    last_at = next((run.started_at for run in runs if run.started_at is not None), None)
-    judged = [
-        (run.status, run.outcome) for run in runs[: RECENT_RUNS + 1] if run.status != "running"
-    ]
+    judged = [(run.status, run.outcome) for run in last if run.status != "running"]
     return JobReport(
         job=job.full_name,
         name=job.name,
@@ -109,12 +112,12 @@ def _show_job(store: Store, job: JobFacts, runs: Sequence[RunEnding], *, now: in
         created_at=write_time(job.created_at),
         next_run_at=write_time(job.next_run_at),
         is_overdue=is_overdue(job.next_run_at, now=now),
-        runs=len(runs),
-        successes=outcomes.count("success"),
-        failures=outcomes.count("failure"),
-        unknown=sum(one not in ("success", "failure") for one in outcomes),
-        last_run_at=write_time(last_at),
-        last_outcome=outcomes[0] if outcomes else None,
+        runs=sums.runs,
+        successes=sums.successes,
+        failures=sums.failures,
+        unknown=sums.runs - sums.successes - sums.failures,
+        last_run_at=write_time(sums.last_at),
+        last_outcome=last[0].outcome if last else None,
         trouble=find_trouble(judged, is_own=own is not None),
     )
 

@@ -81,15 +81,6 @@ class JobFacts(Struct, frozen=True):
     definition: str | None
 
 
-class RunEnding(Struct, frozen=True):
-    """The end of one run of a job."""
-
-    job: str | None
-    status: str
-    outcome: str
-    started_at: int | None
-
-
 # known only of our own runs
 NUMBERS = ("id", "attempts", "cost_nanos", *TOKENS, "retry_at")
 OWN = (*NUMBERS, "note", "answer_file", "delivery", "warnings", "failure_kind")
@@ -185,17 +176,16 @@ USED = f"""
     left join session on session.id = shown.session_id
 """
 NEWEST_USED = "order by coalesce(shown.started_at, scheduled_for) desc nulls last, shown.run_id"
-# the newest of each job, ranked by a few columns first: a run's other columns are long
+# the newest of each job: an index has them in this order
+NEWEST_OF_JOBS = """
+    select own.id from job as owner join run as own on own.id in (
+        select id from run where run.job_id = owner.id and status not in ({unlike})
+        order by coalesce(started_at, scheduled_for) desc nulls last, key limit :each
+    )
+"""
 RECENT = f"""
     with lost as ({LOST})
-    {RECORDED} where run.id in (
-        select id from (
-            select id, row_number() over (
-                partition by job_id
-                order by coalesce(started_at, scheduled_for) desc nulls last, key
-            ) as rank from run where status <> 'skipped'
-        ) as ranked where rank <= :each
-    )
+    {RECORDED} where run.id in ({NEWEST_OF_JOBS.format(unlike="'skipped'")})
     union all
     select {", ".join(COLUMNS)} from (
         select lost.*, row_number() over (
@@ -223,21 +213,6 @@ def find_job_names(store: Store, name: str) -> list[str]:
         "select full_name from job where source <> 'relight' and ? in (name, key)", (name,)
     )
     return [full_name for (full_name,) in rows]
-
-
-def read_endings(store: Store) -> list[RunEnding]:
-    """Return how all runs ended, newest first, without those that are waiting or were skipped."""
-    # columns are chosen in each part: the others, of all runs, would be computed too
-    columns = "job, status, outcome, started_at, scheduled_for, run_id"
-    parts = [
-        f"select {columns} from ({part}) as part where status not in ('claimed', 'skipped')"
-        for part in (RECORDED, LOST)
-    ]
-    return store.read(
-        RunEnding,
-        "select job, status, coalesce(outcome, 'unknown') as outcome, started_at"
-        f" from ({' union all '.join(parts)}) as ended {NEWEST}",
-    )
 
 
 def read_runs(
