@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from relight.chat.answers import Gathering
 from relight.chat.request_reader import read_request
 from relight.chat.requests import WireFormat, WirePart, read_parts
 from relight.chat.responses import read_stream, read_whole
@@ -85,6 +86,55 @@ def test_the_facts_of_a_stream_may_come_after_its_first_chunk_and_words_may_be_i
     assert found.message["reasoning"] == "so"
     assert found.first_at is not None
     assert data[: int(found.first_at) + 9].count(b"It is") == 1
+
+
+ODD_CHUNKS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "another end": {"obfuscation": "x7"},
+    "a count": {"usage": USAGE},
+    "an error": {"error": {"message": "no"}},
+    "no choice": {"choices": []},
+    "another choice": {"choices": [{"index": 1, "delta": {"content": "of two"}}]},
+    "a refusal": {"choices": [{"index": 0, "delta": {"content": "", "refusal": "No."}}]},
+    "no words": {"choices": [{"index": 0, "delta": {"content": None}}]},
+    "parts": {"choices": [{"index": 0, "delta": {"content": [{"text": "a part"}]}}]},
+    "a call": {"choices": [{"index": 0, "delta": {"tool_calls": [{"id": "a", "index": 0}]}}]},
+    "an end": {"choices": [{"index": 0, "delta": {"content": "."}, "finish_reason": "stop"}]},
+    "another place": {"content": "?", "choices": [{"index": 0, "delta": {"role": "assistant"}}]},
+}
+
+
+@pytest.mark.parametrize("odd", ODD_CHUNKS.values(), ids=ODD_CHUNKS)
+@pytest.mark.parametrize("place", [0, 3, 4, 8, 10])
+def test_chunks_that_are_read_at_once_say_what_each_of_them_says(
+    place: int, odd: dict[str, Any]
+) -> None:
+    words = [
+        "",
+        "",
+        "",
+        "",
+        "",
+        'A "word"',
+        "\n\ndata: x",
+        "}}]}",
+        "Ä\\",
+        ",",
+        '"content": "?"',
+        "!",
+    ]
+    facts = {"id": "a", "model": "m", "created": 5}
+    chunks = [facts | {"choices": [{"index": 0, "delta": {"content": one}}]} for one in words]
+    chunks[place] |= odd
+    events = [f"data: {json.dumps(one)}\n\n".encode() for one in chunks]
+    made, firsts = Gathering(), []
+    for number, one in enumerate(chunks):
+        if made.add(one):
+            firsts.append(float(number))
+    found = read_stream("chat", [*map(float, range(len(events)))], events)
+    assert found.message == made.message()
+    assert (found.usage, found.error) == (made.usage, made.error)
+    assert (found.first_at, found.is_complete) == (firsts[0], bool(made.finish_reason))
 
 
 def test_data_of_an_event_may_have_several_lines() -> None:

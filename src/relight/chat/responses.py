@@ -55,12 +55,11 @@ def read_whole(name: WireFormat, body: bytes) -> WireAnswer:
 def read_stream(name: WireFormat, times: Sequence[float], pieces: Sequence[bytes]) -> WireAnswer:
     """Return the answer that the pieces of a stream make; `times` is when each arrived."""
     stream = b"".join(pieces)
-    data, events, numbers = decode_events(name, stream)
+    data, events = decode_events(name, stream)
     answer, first = _gather(name, events)
     if first is None:
         return answer
-    shown = data[first if numbers is None else numbers[first]]
-    end = stream.find(shown) + len(shown)
+    end = stream.find(data[first]) + len(data[first])
     arrived = zip(times, accumulate(map(len, pieces)), strict=True)
     first_at = next((at for at, size in arrived if size >= end), None)
     return msgspec.structs.replace(answer, first_at=first_at)
