@@ -114,8 +114,11 @@ def compare(score: Score, expected: dict[str, Any], found: dict[str, Any], *, wh
         if rows == found[table]:
             continue
         before, after = _count(rows), _count(found[table])
-        score.add("lost", f"{what}: {table} lacks rows", sum((before - after).values()))
-        score.add("twice", f"{what}: {table} has more rows", sum((after - before).values()))
+        for column, verb, some in (
+            ("lost", "lacks", before - after),
+            ("twice", "has", after - before),
+        ):
+            score.add(column, f"{what}: {table} {verb} {min(some, default='')[:300]}", some.total())
 
 
 def _count(rows: list[Any]) -> Counter[str]:

@@ -92,15 +92,13 @@ def copy_rows(source: Store, target: Store) -> None:
             for entry, some in texts.items()
         ]
         write_entries(database, entries)
+        # of a table that is divided by months, the whole has the numbers
         numbered = database.execute(
-            "select table_name, column_name from information_schema.columns"
-            " where is_identity = 'YES' and table_schema = 'public' and table_name not in"
-            " (select cast(cast(inhrelid as regclass) as text) from pg_inherits)"
+            "select table_name, column_name, numbers from information_schema.columns,"
+            " pg_get_serial_sequence(table_name, column_name) as numbers"
+            " where table_schema = 'public' and numbers is not null"
         )
-        for table, column in numbered.fetchall():
-            database.execute(
-                f"select setval(pg_get_serial_sequence('{table}', '{column}'),"
-                f" (select max({column}) from {table}))"
-            )
+        for table, column, numbers in numbered.fetchall():
+            database.execute(f"select setval('{numbers}', (select max({column}) from {table}))")
     left = shutil.ignore_patterns("relight.db*", "config.toml")
     shutil.copytree(source.config.home, target.config.home, ignore=left, dirs_exist_ok=True)

@@ -125,6 +125,21 @@ def test_readings_that_differ_are_found(tmp_path: Path) -> None:
         store.close()
 
 
+def test_records_read_after_a_copy_are_numbered_after_those_copied(tmp_path: Path) -> None:
+    write_sessions(tmp_path)
+    local, server = open_twin(tmp_path)
+    import_all(local, environment={"HOME": str(tmp_path)}, workers=1)
+    copy_rows(local, server)
+    other = tmp_path / "other"
+    build.write_claude(other, [build.claude_prompt("Look"), build.claude_answer("msg_8", at=2)])
+    for store in (local, server):
+        import_all(store, environment={"HOME": str(other)}, workers=1)
+    numbers = [one.query("select id from tape_part order by id") for one in (local, server)]
+    assert numbers == [[(1,), (2,), (3,), (4,)]] * 2
+    for store in (local, server):
+        store.close()
+
+
 @pytest.mark.parametrize(
     "query",
     ["rounding", '"the tests"', "test*", "invoice -rounding", "path:src", "path:test*", "tool:bash",
