@@ -119,3 +119,27 @@ def test_the_command_shows_the_change_asks_writes_it_and_undoes_it(tmp_path: Pat
     assert not path.exists()
     assert folder.exists()
     assert cli.run("lessons", "--to", "x.txt").returncode == 2
+
+
+def test_the_lessons_of_a_project_by_a_part_of_its_name_are_written_anywhere(
+    tmp_path: Path,
+) -> None:
+    for number in range(6):
+        folder = tmp_path / ("shop" if number < 3 else "shop-api")
+        build_lessons.write_session(tmp_path, number + 1, cwd=str(folder))
+    cli = Cli(tmp_path)
+    path = tmp_path / "CLAUDE.md"
+
+    def write_project(project: str) -> str:
+        return cli.run("lessons", "--project", project, "--to", str(path), "--yes").stderr
+
+    shop = str(tmp_path / "shop")
+    assert f"'shop' fits several projects\nhint: name one: {shop}, {shop}-api" in (
+        write_project("shop")
+    )
+    assert not path.exists()
+    for project in ("shop-api", shop):
+        write_project(project)
+        assert BEGIN in path.read_text()
+        path.unlink()
+    assert "no lesson is sure enough" in write_project("unknown")

@@ -12,7 +12,7 @@ from relight.cli.options import (
     reading_command,
     yes_option,
 )
-from relight.errors import as_typed
+from relight.errors import RelightError, as_typed
 
 if TYPE_CHECKING:
     from relight.reports.lessons import Lesson, LessonList
@@ -38,14 +38,15 @@ def command(project: str | None, file: Path | None, remove: bool, yes: bool, as_
     A lesson needs two sessions that failed by the same cause, and a cure that two of them share.
     It says no more than was seen. Sessions are read for it once, the newest 200 of each project.
 
-    --to shows the change, asks, and keeps one marked block in the file; the project is the file's
-    folder. Run it again to update the block. --remove restores the file.
+    --to shows the change, asks, and keeps one marked block in the file; without --project it is
+    the project of the file's folder. Run it again to update the block. --remove restores the file.
     """
     if remove and file is None:
         raise click.UsageError("--remove goes with --to")
+    folder = None
     if file is not None:
         file = file.absolute()
-        project = project or str(file.parent.resolve())
+        folder = None if project else str(file.parent.resolve())
         if file.suffix != ".md":
             raise click.UsageError("--to takes a Markdown file, such as AGENTS.md")
     from relight.cli.progress import LateProgress
@@ -53,7 +54,7 @@ def command(project: str | None, file: Path | None, remove: bool, yes: bool, as_
     from relight.store.queries.filters import Filter
     from relight.text import plural
 
-    chosen = Filter(project=name_project(project))
+    chosen = Filter(project=folder or name_project(project))
     with current_store() as store:
         label = "reading sessions for lessons"
         with LateProgress(label, lambda left: plural(left, "session")) as progress:
@@ -63,8 +64,12 @@ def command(project: str | None, file: Path | None, remove: bool, yes: bool, as_
         from relight.cli.warm_install import write_lessons
         from relight.warm.lessons import render_lessons
 
-        own = [one for one in found.lessons if one.project == chosen.project and not one.machine]
-        text = "" if remove else render_lessons(own)
+        own = folder or _find_project(found.lessons, chosen.project or "")
+        text = ""
+        if not remove:
+            text = render_lessons(
+                [one for one in found.lessons if one.project == own and not one.machine]
+            )
         if not text and not remove:
             click.echo("no lesson is sure enough: three sessions must have failed", err=True)
         write_lessons(file, text, remove=remove or not text, yes=yes, as_json=as_json)
@@ -72,6 +77,16 @@ def command(project: str | None, file: Path | None, remove: bool, yes: bool, as_
         print_json(found)
     else:
         _print(found)
+
+
+def _find_project(lessons: "list[Lesson]", asked: str) -> str:
+    """Return the one project with lessons that was asked for by its folder or a part of it."""
+    names = sorted({one.project for one in lessons if not one.machine})
+    if asked in names or not names:
+        return asked
+    if len(names) > 1:
+        raise RelightError(f"{asked!r} fits several projects", f"name one: {', '.join(names)}")
+    return names[0]
 
 
 def _print(found: "LessonList") -> None:
