@@ -102,6 +102,16 @@ def format_moment(at: int, timezone: str) -> str:
     return moment.strftime(f"%a %Y-%m-%d %H:%M{seconds} %Z")
 
 
+def format_minute(at: str | None, timezone: str) -> str:
+    """A stored moment as local time to the minute, for tables; `never` if there is none.
+
+    >>> format_minute("2026-11-15T03:12:40.218Z", "Europe/Berlin"), format_minute(None, "UTC")
+    ('Sun 2026-11-15 04:12 CET', 'never')
+    """
+    moment = read_time(at)
+    return "never" if moment is None else format_moment(moment // 60_000 * 60_000, timezone)
+
+
 def check_timezone(name: str, place: str = "") -> None:
     """Raise if there is no such time zone; `place` is where it is named."""
     from zoneinfo import ZoneInfo

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -177,6 +178,19 @@ def test_an_import_works_while_the_server_is_gone_and_without_a_token(laptop: Pa
     with open_store(laptop) as store:
         leave(store, forget=False)
         assert read_status(store).joined is False
+
+
+def test_the_list_of_people_shows_when_a_token_last_pushed(tmp_path: Path) -> None:
+    run(tmp_path, "member", "add", "zoe")
+
+    def read_line() -> str:
+        shown = run(tmp_path, "member", "list", COLUMNS="80").stdout
+        return next(line for line in shown.splitlines() if line.startswith("zoe "))
+
+    assert read_line().split()[-1] == "never"
+    with open_store(tmp_path) as store, store.transaction() as database:
+        database.execute("update token set used_at = ?", (1_794_712_360_218,))
+    assert re.search(r" \w{3} 20\d\d-\d\d-\d\d \d\d:\d\d \w+ *$", read_line())
 
 
 def test_every_page_of_a_team_needs_a_token_with_the_scope_for_it(

@@ -181,6 +181,7 @@ def reads(name: str | None, limit: int, as_json: bool) -> None:
     """
     from relight.cli import screen
     from relight.store.rights import list_reads
+    from relight.times import format_minute
 
     with current_store() as store:
         found = list_reads(store, name, limit=limit)
@@ -188,7 +189,10 @@ def reads(name: str | None, limit: int, as_json: bool) -> None:
         print_json(ReadList(found))
         return
     columns = [screen.Column(title, is_number=False) for title in ("read at", "person", "session")]
-    rows = [[one.read_at or "", one.person, one.session or "deleted"] for one in found]
+    rows = [
+        [format_minute(one.read_at, store.timezone), one.person, one.session or "deleted"]
+        for one in found
+    ]
     screen.print_table(columns, rows)
 
 
@@ -222,6 +226,7 @@ def list_members(as_json: bool) -> None:
     from relight.cli import screen
     from relight.errors import as_typed
     from relight.store import members
+    from relight.times import format_minute
 
     with current_store() as store:
         found = members.list_members(store)
@@ -231,16 +236,18 @@ def list_members(as_json: bool) -> None:
     if not found:
         click.echo(as_typed("there are no members: relight member add NAME"))
         return
-    titles = ("person", "token, machine or project", "what", "last used")
+    titles = ("person", "entry", "what", "last push")
     columns = [screen.Column(name, is_number=False) for name in titles]
     rows = []
     for one in found:
         for made in one.tokens:
             what = "revoked" if made.revoked_at else made.scopes.replace(" ", ", ")
-            rows.append([one.person, f"token {made.token_id}", what, made.used_at or "never"])
+            used = format_minute(made.used_at, store.timezone)
+            rows.append([one.person, f"token {made.token_id}", what, used])
         for machine in one.machines:
             what = f"{machine.share}, {machine.sessions} sessions"
-            rows.append([one.person, machine.machine, what, machine.pushed_at or "never"])
+            pushed = format_minute(machine.pushed_at, store.timezone)
+            rows.append([one.person, machine.machine, what, pushed])
         for seen in one.projects:
             project = "all projects" if seen.project == EVERYTHING else seen.project
             rows.append([one.person, project, seen.role, ""])

@@ -14,6 +14,7 @@ def command(as_json: bool) -> None:
     from relight.cli.screen import clean
     from relight.intake.joining import read_status
     from relight.text import plural
+    from relight.times import format_minute
 
     with current_store() as store:
         found = read_status(store)
@@ -24,7 +25,7 @@ def command(as_json: bool) -> None:
         click.echo(as_typed("this machine pushes nowhere: relight join URL --token-file FILE"))
     else:
         click.echo(f"{found.machine} shares {found.share} with {found.url}")
-        last = found.last_push_at or "never"
+        last = format_minute(found.last_push_at, store.timezone)
         click.echo(f"last push: {last}; {plural(found.pending, 'item')} pending")
         if found.behind:
             click.echo(f"the server had {plural(found.behind, 'part')} to derive then")
