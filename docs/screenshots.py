@@ -3,6 +3,7 @@
 Needs chromium. The pictures are of few colours, so each is written with a palette.
 """
 
+import os
 import re
 import struct
 import sys
@@ -18,6 +19,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 import serving  # noqa: E402 - the tests' own
 from chromium import ARGUMENTS, find_chromium  # noqa: E402
+from relight.cli import TYPED  # noqa: E402
 from visiting import Scheme, visiting  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
@@ -32,6 +34,7 @@ PICTURES: tuple[tuple[str, str, Scheme, int], ...] = (
     ("jobs", "/jobs", "light", 1280),
     ("failures", "/failures", "light", 1280),
     ("templates", "/templates", "light", 1280),
+    ("experiments", "/experiments", "light", 1280),
     ("phone", "/", "dark", 390),
 )
 
@@ -47,6 +50,8 @@ def main() -> None:
         settings = home / "config.toml"
         settings.write_text(settings.read_text().replace("auto_import = false\n", ""))
         browser = playwright.chromium.launch(executable_path=program, args=list(ARGUMENTS))
+        # pages name the command as people type it, not this script's Python
+        os.environ[TYPED] = "relight"
         with serving.serve(home, HOME=f"{folder}/nobody") as (address, _):
             for name, path, scheme, width in PICTURES:
                 picture = take(browser, address.rstrip("/"), path, scheme=scheme, width=width)

@@ -90,11 +90,12 @@ def serve(
 
     The command `through` starts it, and its standard error goes to the file `errors`.
     """
-    command = [*through, sys.executable, "-m", "relight", "serve", "--home", str(home)]
+    command = [*through, sys.executable, "-m", "relight", "serve"]
     written = None if errors is None else os.open(errors, os.O_WRONLY | os.O_CREAT, 0o600)
     child = subprocess.Popen(
         [*command, "--port", "0", *words],
-        env={**os.environ, **environment},
+        # as a person's own home: with `--home`, commands on pages would name that folder
+        env={**os.environ, "RELIGHT_HOME": str(home), **environment},
         stdout=subprocess.PIPE,
         stderr=written,
         text=True,
