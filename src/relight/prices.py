@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
@@ -212,7 +212,12 @@ def find_price(
     """The price of a model: from the user's config, else `prices.toml`, else genai-prices."""
     if config and (own := find_own_price(model, provider, config)):
         return own
-    names, seller = _spell_model(model), (provider or "").strip().lower()
+    return _find_listed(_spell_model(model), (provider or "").strip().lower())
+
+
+# a page asks for the same few models again and again, and each test reads hundreds of rules
+@lru_cache(maxsize=1000)
+def _find_listed(names: tuple[str, ...], seller: str) -> PriceList | None:
     rows = tuple(
         _price_row(row, names[0], source="prices.toml")
         for row in _read_sheet()["price"]

@@ -54,6 +54,30 @@ class Hit(Struct, frozen=True):
     snippet: str
 
 
+class FoundStep(Struct, frozen=True):
+    """A step with a text that matches; only those that are shown get a snippet."""
+
+    step: int
+    kind: HitKind
+    item: Item
+    text: SearchText
+    facts: SessionFacts
+
+    def write(self, store: Store, matcher: Matcher) -> Hit:
+        """Return the hit as it is shown, without secrets."""
+        shown = matcher.write_snippet(_write_shown(self.text))
+        return Hit(
+            session_id=self.facts.session,
+            step=self.step,
+            kind=self.kind,
+            at=write_time(self.item.at),
+            tool=self.item.tool,
+            title=self.facts.title or _read_root_title(store, self.facts),
+            project=self.facts.project,
+            snippet=redact_cell(shown, key=store.redaction_key),
+        )
+
+
 class SearchResult(Struct, frozen=True):
     """Hits, the best first, and the number of all texts that match, null if it is not known.
 
@@ -118,8 +142,9 @@ def find_hits(
     if failed:
         found = [one for one in found if KINDS[one.kind] in ("call", "result")]
     ranked = rank_sessions(found)
-    groups, is_whole = _read_groups(store, ranked, Matcher(terms), failed=failed, limit=limit)
-    hits = _choose(groups, limit)
+    matcher = Matcher(terms)
+    groups, is_whole = _read_groups(store, ranked, matcher, failed=failed, limit=limit)
+    hits = [found.write(store, matcher) for found in _choose(groups, limit)]
     if failed:
         total = sum(map(len, groups)) if is_whole else None
     else:
@@ -156,12 +181,12 @@ def _read_groups(
     *,
     failed: bool,
     limit: int,
-) -> tuple[list[list[Hit]], bool]:
+) -> tuple[list[list[FoundStep]], bool]:
     """Return the hits of the best sessions; False if sessions were left that may have more."""
-    groups: list[list[Hit]] = []
+    groups: list[list[FoundStep]] = []
     enough = 0
     for one in islice(ranked, MOST_TRACES):
-        hits = list(_find_steps(store, one, matcher, failed=failed))
+        hits = _find_steps(store, one, matcher, failed=failed)
         if hits:
             groups.append(hits)
             enough += min(len(hits), SESSION_HITS)
@@ -170,7 +195,7 @@ def _read_groups(
     return groups, len(ranked) <= MOST_TRACES
 
 
-def _choose(groups: Sequence[Sequence[Hit]], limit: int) -> list[Hit]:
+def _choose(groups: Sequence[Sequence[FoundStep]], limit: int) -> list[FoundStep]:
     """Return the first hits of each session; if they are too few, the others as well."""
     taken = [min(len(hits), SESSION_HITS) for hits in groups]
     spare = limit - sum(taken)
@@ -184,30 +209,17 @@ def _choose(groups: Sequence[Sequence[Hit]], limit: int) -> list[Hit]:
 
 def _find_steps(
     store: Store, ranked: RankedSession, matcher: Matcher, *, failed: bool
-) -> Iterator[Hit]:
-    """Yield the hits of one session, prompts first; none if its tape has gone meanwhile."""
+) -> list[FoundStep]:
+    """Return the hits of one session, prompts first; none if its tape has gone meanwhile."""
     numbered = read_numbered(store, ranked.id)
-    facts = numbered.facts
-    title = facts.title or _read_root_title(store, facts)
-    found: list[tuple[float, Hit]] = []
-    for step, item in enumerate(numbered.items, start=1):
-        if failed and not _is_failed(item, numbered.calls):
-            continue
-        for kind, text in _list_texts(item, ranked.kinds, matcher):
-            if matcher.matches(text):
-                shown = matcher.write_snippet(_write_shown(text))
-                hit = Hit(
-                    session_id=facts.session,
-                    step=step,
-                    kind=kind,
-                    at=write_time(item.at),
-                    tool=item.tool,
-                    title=title,
-                    project=facts.project,
-                    snippet=redact_cell(shown, key=store.redaction_key),
-                )
-                found.append((-WEIGHTS[kind], hit))
-    yield from (hit for _, hit in sorted(found, key=lambda one: (one[0], one[1].step)))
+    found = [
+        FoundStep(step, kind, item, text, numbered.facts)
+        for step, item in enumerate(numbered.items, start=1)
+        if not failed or _is_failed(item, numbered.calls)
+        for kind, text in _list_texts(item, ranked.kinds, matcher)
+        if matcher.matches(text)
+    ]
+    return sorted(found, key=lambda one: (-WEIGHTS[one.kind], one.step))
 
 
 def _is_failed(item: Item, calls: Mapping[int, TraceCall]) -> bool:

@@ -102,21 +102,16 @@ JOBS = f"(select used.*, job.full_name as job from {USAGE} as used {SCHEDULED}) 
 SKILL_SUMS = [name for name in USAGE_SUMS if name not in ("cost_nanos", "wall_ms")]
 # a recorded use without a session has tokens and a cost, but no turn is known
 CHARGED = [
-    f"case when skill.root_id is null then 0 else charge.{name} end"
+    f"case when skill.root_id is null then 0 else charge.{name} end as {name}"
     if name == "turns"
     else f"charge.{name}"
     for name in SKILL_SUMS
 ]
-SKILLS = f"""(
-    select day, source, project, root_id, model, provider, job, cast(null as text) as skill,
-        {", ".join(SKILL_SUMS)}, cost_nanos, wall_ms
-    from {JOBS}
-    where root_id not in (select root_id from skill_invocations where root_id is not null)
-    union all
-    select day, session.source, session.project, skill.root_id, skill.model, provider, job_id,
-        skill_name, {", ".join(CHARGED)},
-        coalesce(charge.cost_nanos, 0) - charge.included_nanos,
-        round(coalesce(charge.duration_seconds, 0) * 1000)
+_CHARGED_TO = f"""
+    select day, session.source, session.project, skill.root_id, skill.model, provider,
+        job_id as job, skill_name as skill, {", ".join(CHARGED)},
+        coalesce(charge.cost_nanos, 0) - charge.included_nanos as cost_nanos,
+        round(coalesce(charge.duration_seconds, 0) * 1000) as wall_ms
     from skill_invocations as skill
     join (
         select id, {", ".join(SKILL_SUMS)}, cost_nanos, duration_seconds from skill_invocations
@@ -125,6 +120,15 @@ SKILLS = f"""(
         select id, {", ".join(SKILL_SUMS)}, cost_nanos, duration_seconds from skill_charge
     ) as charge on charge.id = skill.id
     left join session on session.id = skill.root_id
+"""
+SKILL_USES = f"({_CHARGED_TO}) as skill_usage"
+SKILLS = f"""(
+    select day, source, project, root_id, model, provider, job, cast(null as text) as skill,
+        {", ".join(SKILL_SUMS)}, cost_nanos, wall_ms
+    from {JOBS}
+    where root_id not in (select root_id from skill_invocations where root_id is not null)
+    union all
+    {_CHARGED_TO}
 ) as skill_usage"""
 CALLS = """(
     select day, source, project, root_id, model, provider, tool, kind, tool_calls, tool_failures,
@@ -190,6 +194,12 @@ def sum_groups(
         prefix=prefix,
         has_outcomes=has_outcomes,
     )
+
+
+def sum_skills(store: Store, chosen: Filter) -> list[GroupSums]:
+    """Return the sums of each skill by model; work without a skill is not read."""
+    keys = {"skill": "skill", "model": "model"}
+    return sum_table(store, keys, chosen, SKILL_USES, known=USAGE_SUMS, has_outcomes=False)
 
 
 def sum_table(
