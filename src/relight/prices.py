@@ -204,10 +204,7 @@ def charged_cost(usd: float | None) -> Cost | None:
 
 
 def find_price(
-    model: str | None,
-    provider: str | None = None,
-    *,
-    config: "Settings | None" = None,
+    model: str | None, provider: str | None = None, *, config: "Settings | None" = None
 ) -> PriceList | None:
     """The price of a model: from the user's config, else `prices.toml`, else genai-prices."""
     if config and (own := find_own_price(model, provider, config)):

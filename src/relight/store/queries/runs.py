@@ -176,12 +176,19 @@ USED = f"""
     left join session on session.id = shown.session_id
 """
 NEWEST_USED = "order by coalesce(shown.started_at, scheduled_for) desc nulls last, shown.run_id"
-# the newest of each job: an index has them in this order
+# The newest of each job, and one more: those since a moment, which an index finds for each job. The
+# limit makes a database look for that moment once for each job, and not for each run.
 NEWEST_OF_JOBS = """
-    select own.id from job as owner join run as own on own.id in (
-        select id from run where run.job_id = owner.id and status not in ({unlike})
-        order by coalesce(started_at, scheduled_for) desc nulls last, key limit :each
-    )
+    select run.id from (
+        select job.id as job_id, coalesce((
+            select coalesce(started_at, scheduled_for) from run
+            where run.job_id = job.id and status not in ({unlike})
+            order by coalesce(started_at, scheduled_for) desc nulls last, key limit 1 offset :each
+        ), -1) as since
+        from job limit 9223372036854775807
+    ) as owner
+    join run on run.job_id = owner.job_id
+    where status not in ({unlike}) and coalesce(started_at, scheduled_for, -1) >= owner.since
 """
 RECENT = f"""
     with lost as ({LOST})
