@@ -195,7 +195,6 @@ def test_the_daily_view_counts_unknowns_and_leaves_them_out_of_means(store: Stor
     ]
 
 
-@pytest.mark.sqlite("it asks for the plan of a query")
 def test_a_use_with_a_cost_and_without_tokens_has_an_unknown_number_of_tokens(
     store: Store,
 ) -> None:
@@ -204,6 +203,7 @@ def test_a_use_with_a_cost_and_without_tokens_has_an_unknown_number_of_tokens(
     assert (row.cost_usd, row.turns, row.total_tokens) == (0.1, 0, None)
 
 
+@pytest.mark.sqlite("it asks for the plan of a query")
 def test_the_table_is_indexed_by_skill_by_job_and_by_session(store: Store) -> None:
     for column in ("skill_name", "job_id", "session_id"):
         (plan,) = store.query(
