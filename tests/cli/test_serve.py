@@ -45,8 +45,10 @@ def test_the_first_line_is_an_address_that_answers(home: Path) -> None:
 
 
 def test_a_home_that_is_not_there_yet_is_served_empty(tmp_path: Path) -> None:
-    with serving.serve(tmp_path / "new") as (address, _), urllib.request.urlopen(address) as answer:
-        assert f"relight --home {tmp_path / 'new'} import".encode() in answer.read()
+    home = tmp_path / "new"
+    running = serving.serve(home, "--home", str(home))
+    with running as (address, _), urllib.request.urlopen(address) as answer:
+        assert f"relight --home {home} import".encode() in answer.read()
 
 
 def test_the_second_line_says_how_to_end_it(home: Path) -> None:
@@ -76,7 +78,9 @@ def test_open_opens_the_address_in_the_browser(home: Path, tmp_path: Path) -> No
 
 
 def test_pages_name_the_command_that_started_the_server(tmp_path: Path) -> None:
-    with serving.serve(tmp_path / "new", RELIGHT_COMMAND="./dev run") as (address, _):
+    home = tmp_path / "new"
+    given = ("--home", str(home))
+    with serving.serve(home, *given, RELIGHT_COMMAND="./dev run") as (address, _):
         with urllib.request.urlopen(address) as answer:
             assert b"<code>./dev run --home " in answer.read()
         with pytest.raises(urllib.error.HTTPError) as found:
