@@ -193,11 +193,11 @@ def test_all_rows_of_a_table_are_one_link_away(tmp_path: Path) -> None:
 
 def test_projects_of_one_name_in_two_folders_differ(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
-        for number, project in enumerate(("/home/kim/shop", "/work/shop", "/work/docs")):
+        for number, project in enumerate(("/home/kim/shop", "/srv/shop", "/srv/docs")):
             finish(store, f"s{number}", "success", project=project)
     with serving.make_client(tmp_path) as client:
         table = client.get("/").text.partition('id="projects"')[2].partition("</table>")[0]
-    assert sorted(re.findall(r"<bdi>([^<]*)</bdi>", table)) == ["docs", "kim/shop", "work/shop"]
+    assert sorted(re.findall(r"<bdi>([^<]*)</bdi>", table)) == ["docs", "kim/shop", "srv/shop"]
 
 
 def test_sessions_without_a_label_are_a_list(tmp_path: Path) -> None:
