@@ -250,7 +250,7 @@ class PostgresStore(Store):
                 raise
 
     def claim(self, ids: Sequence[int]) -> list[int]:
-        # A lock of the session, and no row's: whoever deletes a row must not wait for a deriver
+        # A lock of the session, not of a row: a delete of the row must not wait for a deriver
         # that waits for the writers' lock. Two parts with the same lock only wait for one another.
         rows = self.query(
             f"select id from unnest(cast(? as bigint[])) as id"
