@@ -19,6 +19,7 @@ from relight.reports.listing import list_sessions
 from relight.reports.sessions import find_session
 from relight.reports.totals import report
 from relight.reports.transcript import read_transcript
+from relight.sources.files import CHUNK_BYTES
 from relight.store import Store
 
 Write = Callable[[Path], object]
@@ -205,11 +206,24 @@ def test_a_file_read_at_any_line_and_in_the_midst_of_it_gives_the_same_record(
         return lambda: path.write_bytes(content)
 
     at_once = read_states(tmp_path, [writing(whole)])
-    steps = [one for pair in zip(states, halves, strict=False) for one in pair]
-    grown = read_states(tmp_path, [*map(writing, steps), writing(whole)])
     # the sums of Droid are read again with each record
     compared = without_tape if name in SUMS_ONLY else dict
-    assert compared(grown) == compared(at_once)
+    alternating = [one for pair in zip(states, halves, strict=False) for one in pair]
+    for steps in (alternating, halves):
+        grown = read_states(tmp_path, [*map(writing, steps), writing(whole)])
+        assert compared(grown) == compared(at_once)
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_a_session_of_several_megabytes_is_read_in_pieces(tmp_path: Path, name: str) -> None:
+    write, records = GROWING[name]
+    path = write(tmp_path, records())
+    at_once = read_states(tmp_path, [lambda: None])
+    first, rest = path.read_bytes().split(b"\n", 1)
+    path.write_bytes(first + b"\n" + b'{"type":"unknown"}\n' * (CHUNK_BYTES // 10) + rest)
+    grown = read_states(tmp_path, [lambda: None])
+    for table in ("session", "turn", "tool_call"):
+        assert grown[table] == at_once[table]
 
 
 def test_a_database_read_after_every_write_gives_the_same_record(tmp_path: Path) -> None:

@@ -72,10 +72,20 @@ def seal_task(task: SealTask) -> SealedFiles:
     try:
         for piece in task.pieces:
             read = find_source(piece.source).read
-            sealed.append(seal(piece, read, key=task.key, timezone=task.timezone))
+            going_on = go_on(piece, sealed[-1] if sealed else None)
+            sealed.append(seal(going_on, read, key=task.key, timezone=task.timezone))
     except Exception as error:  # noqa: BLE001 - one file must not stop the others
         return SealedFiles(sealed, trouble=describe_error(error))
     return SealedFiles(sealed, left)
+
+
+def go_on(piece: Piece, last: Sealed | None) -> Piece:
+    """Return a fetched piece with the reader's state after the last one, if it begins there."""
+    if last is None or last.after.offset == last.before.offset:
+        return piece
+    if msgspec.structs.replace(last.after, state=piece.before.state) != piece.before:
+        return piece
+    return msgspec.structs.replace(piece, before=last.after)
 
 
 def _seal_next(work: Work, task: SealTask) -> tuple[Sealed, bool]:
@@ -154,6 +164,8 @@ class Intake:
         self.found: dict[str, set[int]] = {}
         self.new: set[int] = set()
         self.touched: set[int] = set()
+        # the last piece that was fetched
+        self.last: Sealed | None = None
 
     def take(self, work: list[Work]) -> list[Imported]:
         """Read, seal and record these files; return the counts for each source."""
@@ -256,6 +268,7 @@ class Intake:
                 is_whole = can_fetch_again(group[0])
             else:
                 sealed += found.sealed
+                self.last = found.sealed[-1] if found.sealed else None
                 is_whole = found.trouble is None
                 if found.trouble:
                     sealed.append(seal_unreadable(work, found.trouble))
@@ -271,7 +284,7 @@ class Intake:
         """Yield pieces with their sealed files: all at once, or one by one if they were lost."""
         if not pieces:
             return
-        message = self._encode(pieces=pieces)
+        message = self._encode(pieces=[go_on(pieces[0], self.last), *pieces[1:]])
         (response,) = self.pool.responses([message])
         if not isinstance(response, Lost):
             yield pieces, decode_answer(response)
