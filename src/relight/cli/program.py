@@ -18,6 +18,8 @@ DEAF = re.compile(r"-[^-WXcm]*[IES].*")
 # options of Python with a value, and those that are followed by the program itself
 VALUED, LAST = ("-W", "-X", "--check-hash-based-pycs"), ("-c", "-m")
 PROBE = "import relight.auto"
+# the folder of a script, as uv writes it into one that may be moved
+BESIDE = '"$(dirname -- "$(realpath -- "$0")")"'
 
 
 class Interpreter(Struct, frozen=True):
@@ -94,30 +96,61 @@ def check_program(program: str, words: Sequence[str]) -> None:
             f"{name} is run by {Path(runner.path).stem}: only Python programs can be recorded",
             "Relight reads the sessions of the agents that `relight doctor` lists",
         )
+    elif not runner.path:
+        raise RelightError(
+            f"{program} does not say which program runs it", f"relight exec -- python {words[0]}"
+        )
     else:
+        kind = "no Python program" if runner.path == program else f"run by {runner.name}"
         click.echo(
-            f"relight: {name} is no Python program; the Python programs that it starts are recorded"
+            f"relight: {name} is {kind}; the Python programs that it starts are recorded"
             " if their Python has Relight",
             err=True,
         )
 
 
 def find_interpreter(program: str, words: Sequence[str]) -> Interpreter:
-    """Return what runs a program: itself, or the interpreter that its first line names."""
+    """Return what runs a program: itself, or the interpreter that its first lines name.
+
+    A script with the name of a Python starts one, as the shims of pyenv and asdf do. The path is
+    empty for a script of Python that names none.
+    """
+    options = tuple(words[1:])
+    if PYTHON.fullmatch(Path(program).name):
+        return Interpreter(program, options)
     try:
         with Path(program).open("rb") as file:
-            head = file.read(512)
+            head = file.read(4096)
     except OSError:
         head = b""
     if not head.startswith(b"#!"):
-        return Interpreter(program, tuple(words[1:]))
-    line = head[2:].split(b"\n")[0].decode("utf-8", "replace").split()
-    if line and Path(line[0]).name == "env":
+        return Interpreter("" if program.endswith(".py") else program, options)
+    first, second, *_ = [*head[2:].decode("utf-8", "replace").split("\n"), ""]
+    line = first.split()
+    if second.startswith("'''exec' "):
+        line = _read_exec(program, second)
+    elif line and Path(line[0]).name == "env":
         from shutil import which
 
         line = [one for one in line[1:] if one != "-S" and "=" not in one]
         line = [which(line[0]) or line[0], *line[1:]] if line else []
     return Interpreter(line[0], tuple(line[1:])) if line else Interpreter(program)
+
+
+def _read_exec(program: str, line: str) -> list[str]:
+    """Return the words that start Python in a line of shell, which Python takes for a text.
+
+    pip and uv write it where the path of Python is too long for a first line, has a space, or is
+    to be found beside the script.
+    """
+    import shlex
+
+    folder = shlex.quote(str(Path(program).resolve().parent))
+    try:
+        words = shlex.split(line.replace(BESIDE, folder))[1:]
+    except ValueError:
+        return []
+    return words[: words.index("$0")] if "$0" in words else words
 
 
 def _check_python(runner: Interpreter) -> None:
