@@ -13,6 +13,8 @@ import pytest
 
 TOOLS = Path(__file__).resolve().parent.parent / ".tools"
 HERMES = "hermes-agent==0.19.0"
+# gives a request no id, marks no branch, and stores no text that a plugin added
+OLD_HERMES = "hermes-agent==0.14.0"
 CLAUDE = "@anthropic-ai/claude-code@2.1.325"
 CODEX = "@openai/codex@0.166.0"
 INSTALL_SECONDS = 600
@@ -54,6 +56,11 @@ def run_client(
 def find_hermes() -> Path:
     """Hermes' own command; a test that cannot have it is skipped, with the reason."""
     return find_program("hermes", HERMES)
+
+
+def find_old_hermes() -> Path:
+    """The command of an earlier version of Hermes, in an environment of its own."""
+    return find_environment("old-hermes", OLD_HERMES) / "hermes"
 
 
 def find_claude() -> Path:

@@ -217,9 +217,17 @@ def test_nothing_new_is_found_without_opening_the_database(
         assert not any(one.files for one in build.import_home(store, tmp_path))
 
 
-def branch(database: sqlite3.Connection, parent: str, name: str, *, at: float) -> None:
-    """A branch as Hermes makes it: a copy of the parent's messages, and a call of its own."""
+def branch(
+    database: sqlite3.Connection, parent: str, name: str, *, at: float, is_marked: bool
+) -> None:
+    """A branch as Hermes makes it: a copy of the parent's messages, and a call of its own.
+
+    An older version, and the API of this one, mark no branch: they only end its parent so.
+    """
     begin = build.START / 1000 + at
+    config = {"_branched_from": parent} if is_marked else {}
+    ended = "update sessions set ended_at = ?, end_reason = 'branched' where id = ?"
+    database.execute(ended, (begin, parent))
     build.insert(
         database,
         "sessions",
@@ -228,7 +236,7 @@ def branch(database: sqlite3.Connection, parent: str, name: str, *, at: float) -
         model="gpt-5.1",
         started_at=begin,
         parent_session_id=parent,
-        model_config=json.dumps({"_branched_from": parent}),
+        model_config=json.dumps(config),
     )
     columns = "role, content, tool_call_id, tool_calls, tool_name"
     database.execute(
@@ -241,12 +249,13 @@ def branch(database: sqlite3.Connection, parent: str, name: str, *, at: float) -
     build.insert(database, "messages", **told, content="", tool_calls=json.dumps([call]))
 
 
+@pytest.mark.parametrize("is_marked", [True, False])
 def test_the_calls_that_a_branch_copied_are_its_parents(
-    tmp_path: Path, hermes: sqlite3.Connection
+    tmp_path: Path, hermes: sqlite3.Connection, is_marked: bool
 ) -> None:
     parent = build.hermes_session(hermes)
-    branch(hermes, parent, "branch", at=100)
-    branch(hermes, "branch", "deeper", at=200)
+    branch(hermes, parent, "branch", at=100, is_marked=is_marked)
+    branch(hermes, "branch", "deeper", at=200, is_marked=is_marked)
     with build.open_home(tmp_path) as store:
         build.import_home(store, tmp_path)
         rows = store.query(

@@ -99,6 +99,8 @@ def _fetch_sessions(
     for row in sessions.fetchall():
         session = {name: row[name] for name in row.keys() if name not in LEFT_OUT}  # noqa: SIM118
         key = session["id"]
+        if _is_unmarked_branch(database, session):
+            session["branched"] = 1
         lines = [{"table": "sessions", **session}]
         lines += [{"table": "session_model_usage", **used} for used in usage.get(key, ())]
         newest_id = newest.get(key) or 0
@@ -131,6 +133,15 @@ def _fetch_sessions(
 
 def _columns(database: sqlite3.Connection, table: str) -> set[str]:
     return {row["name"] for row in database.execute(f"pragma table_info({table})")}
+
+
+def _is_unmarked_branch(database: sqlite3.Connection, session: dict[str, Any]) -> bool:
+    """True for a branch of an older Hermes, or of its API: only the parent's end tells of it."""
+    if not session.get("parent_session_id") or _parent_kind(session) != "compaction":
+        return False
+    statement = "select 1 from sessions where id = ? and end_reason = 'branched' and ended_at <= ?"
+    parent = (session["parent_session_id"], session.get("started_at"))
+    return database.execute(statement, parent).fetchone() is not None
 
 
 def _find_copied(database: sqlite3.Connection, session: dict[str, Any]) -> set[int]:
@@ -375,4 +386,5 @@ def _script_error(prompt: str) -> str | None:
 def _parent_kind(row: dict[str, Any]) -> Any:
     if row.get("source") == "subagent" or "_delegate_from" in str(row.get("model_config")):
         return "subagent"
-    return "fork" if "_branched_from" in str(row.get("model_config")) else "compaction"
+    is_fork = row.get("branched") or "_branched_from" in str(row.get("model_config"))
+    return "fork" if is_fork else "compaction"
