@@ -253,6 +253,7 @@ def is_local_model(model: str | None, provider: str | None) -> bool:
     return is_local_address(seller) if "://" in seller else seller in local["providers"]
 
 
+@lru_cache(maxsize=64)  # each model call asks, for the same few addresses
 def is_local_address(address: str) -> bool:
     """True if the host of a URL is this machine or on its network; no name is looked up.
 

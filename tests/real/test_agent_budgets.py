@@ -10,10 +10,9 @@ import pytest
 import build
 from build_runs import environment
 from clients import CODEX_SETTINGS, find_codex, find_hermes
-from relight.work.jobs.job import run_variables
 from relight.work.jobs.runners import AttemptResult, run_command
 from relight.work.jobs.spending import add_figures
-from relight.work.processes import find_marked
+from relight.work.processes import find_marked, run_variables
 from scripted import Reply, Server, call
 from scripted_agents import AgentServer
 

@@ -1,6 +1,8 @@
 """Seal files in worker processes, and record them."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -17,6 +19,9 @@ from relight.sources import find_source
 from relight.sources.files import CHUNK_BYTES, read_piece
 from relight.store import Store
 from relight.store.write.seal import Sealed, seal
+
+if TYPE_CHECKING:
+    from relight.intake.setting_aside import Retries
 
 # how much is written in one transaction: the more, the fewer pages are written twice, but all of it
 # waits in memory. As the end nears it is a share of what remains, so that little is left to write
@@ -150,13 +155,11 @@ class Intake:
 
     def __init__(self, store: Store, pool: Workers, progress: Progress | None = None) -> None:
         # worker processes load this module too, and record nothing
-        from relight.intake.setting_aside import Retries
         from relight.store.write.record import Recorder
 
         self.store = store
         self.counts: dict[str, Imported] = {}
         self.recorder = Recorder(store)
-        self.retries = Retries(store, pool.message_seconds)
         self.pool = pool
         self.progress = progress or _ignore
         self.total = self.done = 0
@@ -166,6 +169,12 @@ class Intake:
         self.touched: set[int] = set()
         # the last piece that was fetched
         self.last: Sealed | None = None
+
+    @cached_property
+    def retries(self) -> "Retries":
+        from relight.intake.setting_aside import Retries
+
+        return Retries(self.store, self.pool.message_seconds)
 
     def take(self, work: list[Work]) -> list[Imported]:
         """Read, seal and record these files; return the counts for each source."""
@@ -211,7 +220,9 @@ class Intake:
         least, most = COMMIT_BYTES
         pending: list[Sealed] = []
         # what was set aside is not read together with other files, which would be read twice
-        apart = [one for one in files if self.retries.find_row(one)]
+        apart: list[Work] = []
+        if self.store.has_rows("set_aside"):
+            apart = [one for one in files if self.retries.find_row(one)]
         together = [one for one in files if one not in apart] if apart else files
         groups = [[one] for one in apart] + list(group_work(together))
         for response in self.pool.responses(map(self._encode, groups)):

@@ -41,7 +41,6 @@ class Retries:
     def __init__(self, store: Store, message_seconds: float) -> None:
         self._store = store
         self._message_seconds = message_seconds
-        self._has_rows = store.has_rows("set_aside")
         self._killed_once: set[str] = set()
         self._killed = 0
 
@@ -54,8 +53,6 @@ class Retries:
 
     def find_row(self, work: Work) -> SetAsideRow | None:
         """Return the row of the piece that a file is held at."""
-        if not self._has_rows:
-            return None
         rows = read_set_aside(self._store, work.source, work.origin.path)
         return next((row for row in rows if row.holds_file), None)
 

@@ -15,14 +15,13 @@ from typing import Any, Protocol
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from relight.store.sql import Connection, column_list, divide, insert, insert_into
+from relight.store.sql import Connection, column_list, divide
 
 # the time of a row, by which its month is chosen
 TABLES = {"turn": "at", "tool_call": "at", "tape_part": "recorded_at"}
 FIRST_YEAR, LAST_YEAR = 2020, 2099
 # a month is dropped this long after its end: others may still write to it before
 KEPT_MS = 31 * 86_400_000
-SAME_PLACE = "origin_id = ? and part = ? and generation = ? and position = ?"
 
 
 class DividedConnection(Connection, Protocol):
@@ -42,26 +41,8 @@ class KeyedRow(Protocol):
     def at(self) -> int | None: ...
 
 
-class PlacedRow(Protocol):
-    """A row of a part of the tape."""
-
-    @property
-    def origin_id(self) -> int: ...
-    @property
-    def part(self) -> str: ...
-    @property
-    def generation(self) -> int: ...
-    @property
-    def position(self) -> int: ...
-    @property
-    def recorded_at(self) -> int: ...
-
-
-def merge_rows(database: Connection, table: str, rows: Sequence[Any], *, rule: str) -> None:
-    """Write rows of turns or calls; `rule` assigns what changes in a row that is there already."""
-    if isinstance(database, sqlite3.Connection):
-        insert(database, table, rows, on_conflict=f"on conflict (id) do update set {rule}")
-        return
+def merge_divided(database: Connection, table: str, rows: Sequence[Any], *, rule: str) -> None:
+    """Do what `merge_rows` does, on PostgreSQL."""
     divided: DividedConnection = database  # type: ignore[assignment]
     make_months(divided, table, [row.at for row in rows])
     while rows:
@@ -101,26 +82,11 @@ def _merge_distinct(
         )
 
 
-def insert_parts(database: Connection, parts: Sequence[Struct]) -> None:
-    """Write parts of the tape; the caller has looked that there are none at their places."""
+def prepare_months(database: Connection, table: str, moments: Iterable[int | None]) -> None:
+    """Make the parts of a table for the months of these times; SQLite has no parts."""
     if not isinstance(database, sqlite3.Connection):
         divided: DividedConnection = database  # type: ignore[assignment]
-        rows: Sequence[PlacedRow] = parts  # type: ignore[assignment]
-        make_months(divided, "tape_part", [row.recorded_at for row in rows])
-    insert(database, "tape_part", parts)
-
-
-def insert_part(database: Connection, part: Struct) -> int | None:
-    """Write a part of the tape; return its id, None if there is one at its place already."""
-    row: PlacedRow = part  # type: ignore[assignment]
-    if not isinstance(database, sqlite3.Connection):
-        divided: DividedConnection = database  # type: ignore[assignment]
-        make_months(divided, "tape_part", [row.recorded_at])
-    place = (row.origin_id, row.part, row.generation, row.position)
-    if database.execute(f"select 1 from tape_part where {SAME_PLACE}", place).fetchone():
-        return None
-    statement = insert_into("tape_part", type(part), "returning id")
-    return int(database.execute(statement, astuple(part)).fetchone()[0])
+        make_months(divided, table, moments)
 
 
 def make_months(database: DividedConnection, table: str, moments: Iterable[int | None]) -> None:

@@ -23,6 +23,7 @@ S = TypeVar("S", bound=Struct)
 # queries whose columns are known to be the fields of their Struct
 _checked: set[tuple[type[Struct], str]] = set()
 MOST_CHECKED = 500
+SAME_PLACE = "origin_id = ? and part = ? and generation = ? and position = ?"
 # an entry's number in the full-text index is the place of its part, and its number there
 PART_SHIFT = 8
 
@@ -81,6 +82,30 @@ def insert(
     if rows:
         statement = insert_into(table, type(rows[0]), on_conflict)
         database.executemany(statement, map(astuple, rows))
+
+
+def merge_rows(database: Connection, table: str, rows: Sequence[Any], *, rule: str) -> None:
+    """Write rows of turns or calls; `rule` assigns what changes in a row that is there already."""
+    if isinstance(database, sqlite3.Connection):
+        insert(database, table, rows, on_conflict=f"on conflict (id) do update set {rule}")
+    else:
+        from relight.store.months import merge_divided
+
+        merge_divided(database, table, rows, rule=rule)
+
+
+def insert_part(database: Connection, part: Any) -> int | None:
+    """Write a part of the tape; return its id, None if there is one at its place already."""
+    if not isinstance(database, sqlite3.Connection):
+        from relight.store.months import prepare_months
+
+        prepare_months(database, "tape_part", [part.recorded_at])
+    place = (part.origin_id, part.part, part.generation, part.position)
+    if database.execute(f"select 1 from tape_part where {SAME_PLACE}", place).fetchone():
+        return None
+    shape: type[Struct] = type(part)
+    statement = insert_into("tape_part", shape, "returning id")
+    return int(database.execute(statement, astuple(part)).fetchone()[0])
 
 
 def read(

@@ -24,8 +24,8 @@ from relight.names import slug
 from relight.reports.labels import read_fitted_weights
 from relight.reports.sessions import find_session
 from relight.store import Store
+from relight.store.candidates import find_own_template
 from relight.store.derive.outcomes import read_proven
-from relight.store.queries.gate import find_own_template
 from relight.store.queries.sessions import read_name
 from relight.store.template_words import read_calibration, read_rarities
 from relight.text import strip_hidden

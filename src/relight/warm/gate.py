@@ -16,7 +16,7 @@ from relight.judging.scoring import (
 )
 from relight.reports.transcript import read_transcript
 from relight.store import Store
-from relight.store.queries.gate import read_gate_counts
+from relight.store.candidates import read_gate_counts
 
 # a session that recovered may have failed this often in all
 RECOVERED_RATE = 0.5

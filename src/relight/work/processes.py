@@ -240,6 +240,11 @@ def kill_all(processes: Iterable[int]) -> None:
             os.kill(process, KILL)
 
 
+def run_variables(home: Path, key: str) -> dict[str, str]:
+    """The environment variables by which every process of a run can be found."""
+    return dict(zip(MARKS, (str(home.resolve()), key), strict=True))
+
+
 def find_marked(environment: Mapping[str, str]) -> set[int]:
     """The processes with the same `MARKS` in their environment, also without a parent.
 

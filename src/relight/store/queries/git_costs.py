@@ -6,7 +6,7 @@ from relight.store import Store
 from relight.store.derive.rollup import UNPRICED_TURNS
 from relight.store.queries.costs import KNOWN_COST
 from relight.store.queries.filters import escape_like
-from relight.store.queries.sessions import FAMILY
+from relight.store.queries.steps import FAMILY
 from relight.store.sql import like, read_usd
 from relight.times import write_time
 

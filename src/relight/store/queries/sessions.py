@@ -7,19 +7,11 @@ from msgspec import Struct
 from relight.model import row_id
 from relight.store import Store
 from relight.store.queries.filters import Filter, where
+from relight.store.queries.steps import FAMILY
 from relight.store.queries.totals import SessionName, UsageSums
 from relight.store.sql import flag, list_marks, read_list, read_usd
 from relight.times import write_time
 
-# an index finds all sessions below one root; `union` ends where parents form a circle
-FAMILY = """
-    with recursive family (id, root) as (
-        select id, root_id from session where id = :session
-        union
-        select session.id, root from family
-        join session on root_id = root and parent_id = family.id and parent_kind = 'subagent'
-    )
-"""
 NAME = "source || ':' || key"
 HAS_TAPE = """exists (
     select 1 from tape_part where session_id = session.id and is_figures = 0

@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from relight.model import TokenColumns
 from relight.store import Store
-from relight.store.queries.sessions import FAMILY
 from relight.store.sql import column_list, flag, read_usd
 from relight.times import write_time
 
@@ -17,6 +16,15 @@ SHARED = "(select turn_id from shared_turn where session_id = :session)"
 OWN_TURNS = f"(session_id = :session or id in {SHARED})"
 OWN_CALLS = f"(tool_call.session_id = :session or turn_id in {SHARED})"
 IN_ORDER = "order by at nulls last, place"
+# an index finds all sessions below one root; `union` ends where parents form a circle
+FAMILY = """
+    with recursive family (id, root) as (
+        select id, root_id from session where id = :session
+        union
+        select session.id, root from family
+        join session on root_id = root and parent_id = family.id and parent_kind = 'subagent'
+    )
+"""
 
 
 class SessionTurn(TokenColumns, frozen=True):

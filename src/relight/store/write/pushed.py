@@ -14,7 +14,7 @@ from msgspec import Struct
 from relight.errors import RelightError, StoreError
 from relight.model import row_id
 from relight.store import Store, search_index
-from relight.store.months import insert_parts
+from relight.store.months import prepare_months
 from relight.store.search_index import DeriveTexts
 from relight.store.sql import Connection, divide, insert, list_marks, read
 from relight.store.write.tape import OriginRow, TapePart, TapePartRow, load_zstd, read_part
@@ -100,7 +100,8 @@ def write_parts(
             known = {one: size for one, size in known.items() if not _covers(part, one)}
         known[place] = part.raw_bytes
         new[place] = part
-    insert_parts(database, list(new.values()))
+    prepare_months(database, "tape_part", [row.recorded_at for row in new.values()])
+    insert(database, "tape_part", list(new.values()))
     now = int(time.time() * 1000)
     due = [
         DueRow(found.id, now)

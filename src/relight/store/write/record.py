@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from relight.model import AMOUNTS, TOKENS, WHOLE_TOKENS, Turn
 from relight.store import Store, search_index
-from relight.store.derive import forks, outcomes, rollup, scores, unanswered
+from relight.store.derive import outcomes, rollup, scores, unanswered
 from relight.store.derive.pricing import NAMED, Pricing, learn
 from relight.store.sql import Connection, list_marks, read, same
 from relight.store.write import rows
@@ -124,7 +124,10 @@ class Recorder:
 
     def derive(self, database: Connection, touched: set[int]) -> None:
         """Write everything that is derived from the rows of these sessions."""
-        touched |= forks.settle(database, touched)
+        if _has_rows(database, "shared_turn"):
+            from relight.store.derive import forks
+
+            touched |= forks.settle(database, touched)
         if _has_rows(database, "call_report") or _has_rows(database, "call_timing"):
             from relight.store.derive import reports
 
@@ -139,7 +142,10 @@ class Recorder:
             from relight.store.derive import machines
 
             machines.settle(database, touched)
-        _refresh_durations(database, touched)
+        if _has_rows(database, "call_timing"):
+            from relight.store.write.side_records import refresh_durations
+
+            refresh_durations(database, touched)
         rollup.refresh(database, touched)
         _refresh_rebuilds(database, touched, self.pricing)
         scores.refresh(database, touched)
@@ -183,13 +189,6 @@ def _write_side_records(database: Connection, pieces: Sequence[Sealed]) -> set[i
     from relight.store.write.side_records import write_side_records
 
     return {session for piece in found for session in write_side_records(database, piece)}
-
-
-def _refresh_durations(database: Connection, touched: set[int]) -> None:
-    if _has_rows(database, "call_timing"):
-        from relight.store.write.side_records import refresh_durations
-
-        refresh_durations(database, touched)
 
 
 def _refresh_rebuilds(database: Connection, touched: set[int], pricing: Pricing) -> None:

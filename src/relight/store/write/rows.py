@@ -20,8 +20,7 @@ from relight.model import (
     row_id,
 )
 from relight.store.derive.scores import WordCounts
-from relight.store.months import merge_rows
-from relight.store.sql import Connection, greatest, insert, least, replacing, take_new
+from relight.store.sql import Connection, greatest, insert, least, merge_rows, replacing, take_new
 from relight.store.write.seal import Sealed
 
 

@@ -17,8 +17,7 @@ from msgspec.structs import replace
 from relight.errors import DamagedTapeError
 from relight.model import Mark, Origin, row_id
 from relight.store import Store, search_index
-from relight.store.months import insert_part
-from relight.store.sql import Connection, insert, read, replacing, same
+from relight.store.sql import Connection, insert, insert_part, read, replacing, same
 
 if TYPE_CHECKING:
     from relight.store.write.seal import Sealed

@@ -9,7 +9,7 @@ from relight.reports.trace import Step, Trace, read_trace
 from relight.sources.resume import resume_line
 from relight.stats.rates import Estimate
 from relight.store import Store
-from relight.store.queries.gate import find_own_template
+from relight.store.candidates import find_own_template
 from relight.store.queries.listing import Listing
 from relight.store.queries.steps import TurnCost, read_family_costs, read_test_runs
 from relight.store.write.tape import count_bytes

@@ -4,7 +4,6 @@ import math
 import re
 import shlex
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -14,7 +13,6 @@ from relight.config import Config
 from relight.errors import ParameterError, RelightError
 from relight.model import OutcomeName, Usage
 from relight.store import Store
-from relight.work.processes import MARKS
 
 RUNNERS = ("chat", "command")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -123,11 +121,6 @@ class JobResult(Struct, frozen=True, kw_only=True):
     failure_kind: str | None = None
     # the other side asked for no attempt before this
     retry_at: int | None = None
-
-
-def run_variables(home: Path, key: str) -> dict[str, str]:
-    """The environment variables by which every process of a run can be found."""
-    return dict(zip(MARKS, (str(home.resolve()), key), strict=True))
 
 
 class Execute(Protocol):

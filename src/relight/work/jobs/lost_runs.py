@@ -26,7 +26,7 @@ from relight.store.runs import (
     read_leases,
     return_claims,
 )
-from relight.work.jobs.job import JobResult, run_variables
+from relight.work.jobs.job import JobResult
 from relight.work.jobs.leases import is_alive
 from relight.work.jobs.notes import (
     FOLDER,
@@ -38,7 +38,7 @@ from relight.work.jobs.notes import (
 )
 from relight.work.jobs.slots import finish
 from relight.work.jobs.spending import add_figures
-from relight.work.processes import find_marked, kill_all
+from relight.work.processes import find_marked, kill_all, run_variables
 
 WAIT_SECONDS = 60.0
 LOST = (

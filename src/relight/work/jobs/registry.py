@@ -15,7 +15,6 @@ from relight.redact import redact_text
 from relight.reports.retries import RetryAdvice, judge_run_retry
 from relight.reports.runs import JobHistory, JobReport, read_jobs
 from relight.store import Store
-from relight.store.canaries import SwitchRow, add_switch
 from relight.store.jobs import (
     JobRow,
     OwnJob,
@@ -134,6 +133,8 @@ def _record_switch(
     models = [job.model or job.default_model for job in (before, after)]
     if models[0] != models[1]:
         import getpass
+
+        from relight.store.canaries import SwitchRow, add_switch
 
         aliases = store.config.models.aliases
         old, new = (find_model_name(model, aliases) if model else None for model in models)

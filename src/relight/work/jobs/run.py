@@ -33,13 +33,14 @@ from relight.work.jobs.delivery import (
     format_page,
     write_answer,
 )
-from relight.work.jobs.job import Delivery, JobDefinition, JobResult, JobRun, run_variables
+from relight.work.jobs.job import Delivery, JobDefinition, JobResult, JobRun
 from relight.work.jobs.notes import RunNote, find_run_folder, has_note, write_run_note
 from relight.work.jobs.preparation import Prepared, Route, RunTask, prepare_run
 from relight.work.jobs.prompt import build_prompt
 from relight.work.jobs.runners import AttemptResult, format_limit, run_chat, run_command
 from relight.work.jobs.scripts import ScriptResult, run_script
 from relight.work.jobs.skills import record_skills
+from relight.work.processes import run_variables
 from relight.work.run_spec import RunSpec
 
 logger = logging.getLogger("relight")

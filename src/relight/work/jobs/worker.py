@@ -22,12 +22,12 @@ from relight.config import Config
 from relight.intake.workers import read_frame, write_message
 from relight.store import Store, open_store
 from relight.work.jobs.claimed_run import complete_run
-from relight.work.jobs.job import Execute, JobDefinition, JobResult, JobRun, run_variables
+from relight.work.jobs.job import Execute, JobDefinition, JobResult, JobRun
 from relight.work.jobs.lost_runs import collect_interrupted
 from relight.work.jobs.slots import begin
 from relight.work.kernel import hide_memory
 from relight.work.notices import notify_news
-from relight.work.processes import own_children
+from relight.work.processes import own_children, run_variables
 
 # time for a stopped run to clean up
 STOP_SECONDS = 10.0

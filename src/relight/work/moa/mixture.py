@@ -67,6 +67,8 @@ class ModelCall(Struct, kw_only=True):
     role: str | None = None
     response: ModelResponse | None = None
     error: UpstreamError | None = None
+    # from the beginning to the end of the call; if it stays so, the call was interrupted
+    is_open: bool = False
     duration_ms: float = 0.0
     is_cached: bool = False
     # attempts that were given up and repeated, and are charged all the same
@@ -78,20 +80,22 @@ class ModelCall(Struct, kw_only=True):
 
     @property
     def failure(self) -> Failure | None:
-        return self.error.failure if self.error else None
+        if self.error:
+            return self.error.failure
+        return classify_error("Request interrupted by user") if self.is_open else None
 
     @property
     def was_sent(self) -> bool:
-        return self.response is not None or self.error is not None
+        return self.is_open or self.response is not None or self.error is not None
 
     @property
     def text(self) -> str | None:
-        return None if self.response is None or self.error else self.response.text
+        return None if self.response is None or self.failure else self.response.text
 
     def require_response(self) -> ModelResponse:
         """Return the response, or raise the call's failure."""
-        if self.error is not None:
-            raise self.error
+        if self.failure is not None:
+            raise self.error or UpstreamError(self.failure)
         assert self.response is not None
         return self.response
 
@@ -142,7 +146,7 @@ def find_preset(config: Config, preset: str | Mapping[str, Any]) -> Preset:
 
 
 async def send_call(call: ModelCall, *, on_attempt: OnAttempt | None = None) -> None:
-    """Make the call and set its response or error; if interrupted, its error says so."""
+    """Make the call and set its response or error; if interrupted, it stays open."""
     started = _begin(call)
 
     def note(number: int, failure: Failure | None, wait_seconds: float | None) -> None:
@@ -153,7 +157,7 @@ async def send_call(call: ModelCall, *, on_attempt: OnAttempt | None = None) -> 
 
     try:
         call.response = await complete(call.request, on_attempt=note)
-        call.error = None
+        call.is_open = False
     except UpstreamError as error:
         call.error, call.response = error, error.partial
     finally:
@@ -169,7 +173,7 @@ async def send_streamed(call: ModelCall) -> AsyncGenerator[dict[str, Any], None]
         async with aclosing(stream.chunks()) as chunks:
             async for chunk in chunks:
                 yield chunk
-        call.error = None
+        call.is_open = False
     except UpstreamError as error:
         call.error, call.response = error, error.partial
         raise
@@ -180,7 +184,7 @@ async def send_streamed(call: ModelCall) -> AsyncGenerator[dict[str, Any], None]
 
 
 def _begin(call: ModelCall) -> float:
-    call.error = UpstreamError(classify_error("Request interrupted by user"))
+    call.error, call.is_open = None, True
     return time.perf_counter()
 
 
@@ -269,7 +273,7 @@ class Mixture:
             for one in self.preset.references
         ]
         await asyncio.gather(*map(self._send, turn.references))
-        if any(one.error is None for one in turn.references):
+        if any(one.failure is None for one in turn.references):
             self._advice[key] = turn.references
             if len(self._advice) > CACHED_VIEWS:
                 self._advice.popitem(last=False)
