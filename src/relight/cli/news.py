@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from relight.errors import as_typed
-from relight.intake.importing import ImportRunningError, has_news
+from relight.intake.importing import ImportRunningError
 from relight.store import Store
 from relight.text import clean_lines, plural
 
@@ -22,10 +22,8 @@ def take_news(store: Store) -> "list[Imported]":
     The caller answers from the store in any case. Ctrl-C ends the import, not the command: all
     that was recorded before stays, and the next import continues there.
     """
-    if not (store.can_write and store.config.auto_import):
-        return []
     try:
-        return _import(store) if has_news(store) else []
+        return _import(store)
     except ImportRunningError:
         _print("another import is running: this is what it has recorded so far")
     except KeyboardInterrupt:

@@ -325,9 +325,12 @@ def current_store() -> Store:
         use_currency(store)
     if isinstance(context.command, _ReadingCommand) and not context.meta.get(NO_IMPORT):
         context.meta[NO_IMPORT] = True
-        from relight.cli.news import take_news
+        from relight.intake.importing import has_news
 
-        take_news(store)
+        if has_news(store):
+            from relight.cli.news import take_news
+
+            take_news(store)
     return store
 
 

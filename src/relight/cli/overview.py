@@ -9,6 +9,7 @@ from relight.cli.news import take_news
 from relight.cli.options import use_currency
 from relight.cli.report import name_key, print_report
 from relight.errors import as_typed
+from relight.intake.importing import find_work, has_news
 from relight.reports import filters, totals
 from relight.reports.failed_work import describe_failed, read_failed_totals
 from relight.store import Store, open_store
@@ -28,7 +29,8 @@ def show_overview(home: str | None, *, is_fresh: bool = True) -> None:
         use_currency(store)
         is_fresh = is_fresh and store.config.auto_import
         if is_fresh and sessions.has_sessions(store):
-            take_news(store)
+            if has_news(store):
+                take_news(store)
         elif is_fresh:
             _take_first(store)
         _print_failing_jobs(store)
@@ -45,7 +47,6 @@ def _take_first(store: Store) -> None:
     import time
 
     from relight.cli.importing import summarise
-    from relight.intake.importing import find_work
     from relight.sources import list_sources
 
     found = {name: len(list(find_work(store, name, None, os.environ))) for name in list_sources()}
@@ -54,7 +55,7 @@ def _take_first(store: Store) -> None:
         return
     click.echo(f"Found {names}. Reading …")
     started = time.monotonic()
-    if done := take_news(store):
+    if has_news(store) and (done := take_news(store)):
         click.echo(summarise(done, time.monotonic() - started))
 
 
@@ -149,7 +150,6 @@ def _print_next(store: Store, *, is_fresh: bool) -> None:
 
 
 def _print_waiting(store: Store) -> None:
-    from relight.intake.importing import find_work
     from relight.sources import list_sources
 
     waiting = sum(1 for name in list_sources() for _ in find_work(store, name, None, os.environ))

@@ -185,12 +185,20 @@ def _hold_soon(lock: int, seconds: float) -> None:
 
 
 def has_news(store: Store, environment: Mapping[str, str] | None = None) -> bool:
-    """True if an import would find something to read; takes no lock."""
+    """True if the store may import unasked, and would find something to read; takes no lock.
+
+    Trouble counts as news: the import reports it.
+    """
+    if not (store.can_write and store.config.auto_import):
+        return False
     environment = os.environ if environment is None else environment
-    if any(store.config.backlog.glob("*.jsonl")):
+    try:
+        if any(store.config.backlog.glob("*.jsonl")):
+            return True
+        names = list_sources()
+        return any(True for name in names for _ in find_work(store, name, None, environment))
+    except Exception:  # noqa: BLE001 - whatever a file contains, the store can be read
         return True
-    names = list_sources()
-    return any(True for name in names for _ in find_work(store, name, None, environment))
 
 
 def find_work(
