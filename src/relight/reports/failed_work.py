@@ -12,8 +12,10 @@ from relight.store import Store
 from relight.store.queries.failed_work import (
     FailedGroup,
     FailedRow,
+    FailedTally,
     group_failed,
     read_newest_failed,
+    tally_failed,
 )
 from relight.store.queries.filters import Filter
 from relight.text import count, dollars, join_words
@@ -137,7 +139,7 @@ def list_failed_work(
 
 def read_failed_totals(store: Store, chosen: Filter) -> FailedTotals:
     """Return the number and cost of failed runs and sessions."""
-    return _add_up(group_failed(store, chosen))
+    return _add_up(tally_failed(store, chosen))
 
 
 def describe_failed(total: FailedTotals) -> str | None:
@@ -222,8 +224,8 @@ def _show_work(row: FailedRow, timezone: str) -> FailedWork:
     )
 
 
-def _add_up(groups: Sequence[FailedGroup]) -> FailedTotals:
-    jobs: dict[str | None, list[FailedGroup]] = {}
+def _add_up(groups: Sequence[FailedTally]) -> FailedTotals:
+    jobs: dict[str | None, list[FailedTally]] = {}
     for group in groups:
         if group.what == "run":
             jobs.setdefault(group.job, []).append(group)
@@ -250,7 +252,7 @@ def _show_cause(found: Cause, own: Sequence[FailedGroup]) -> FailureCause:
     )
 
 
-def _sum(groups: Sequence[FailedGroup]) -> FailedSums:
+def _sum(groups: Sequence[FailedTally]) -> FailedSums:
     costs = [one.cost_usd for one in groups if one.cost_usd is not None]
     return FailedSums(
         runs=sum(one.failures for one in groups if one.what == "run"),

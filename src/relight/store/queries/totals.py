@@ -100,25 +100,23 @@ SCHEDULED = f"""
 JOBS = f"(select used.*, job.full_name as job from {USAGE} as used {SCHEDULED}) as job_usage"
 # usage with the skills that each session is charged to; a session without any has no skill
 SKILL_SUMS = [name for name in USAGE_SUMS if name not in ("cost_nanos", "wall_ms")]
+# the charge of a use: by the session's records, where a fact says otherwise
+_CHARGE = "case when charge.id is null then skill.{0} else charge.{0} end"
 # a recorded use without a session has tokens and a cost, but no turn is known
 CHARGED = [
-    f"case when skill.root_id is null then 0 else charge.{name} end as {name}"
+    f"case when skill.root_id is null then 0 else {_CHARGE.format(name)} end as {name}"
     if name == "turns"
-    else f"charge.{name}"
+    else f"{_CHARGE.format(name)} as {name}"
     for name in SKILL_SUMS
 ]
 _CHARGED_TO = f"""
     select day, session.source, session.project, skill.root_id, skill.model, provider,
         job_id as job, skill_name as skill, {", ".join(CHARGED)},
-        coalesce(charge.cost_nanos, 0) - charge.included_nanos as cost_nanos,
-        round(coalesce(charge.duration_seconds, 0) * 1000) as wall_ms
+        coalesce({_CHARGE.format("cost_nanos")}, 0) - {_CHARGE.format("included_nanos")}
+            as cost_nanos,
+        round(coalesce({_CHARGE.format("duration_seconds")}, 0) * 1000) as wall_ms
     from skill_invocations as skill
-    join (
-        select id, {", ".join(SKILL_SUMS)}, cost_nanos, duration_seconds from skill_invocations
-        where id not in (select id from skill_charge)
-        union all
-        select id, {", ".join(SKILL_SUMS)}, cost_nanos, duration_seconds from skill_charge
-    ) as charge on charge.id = skill.id
+    left join skill_charge as charge on charge.id = skill.id
     left join session on session.id = skill.root_id
 """
 SKILL_USES = f"({_CHARGED_TO}) as skill_usage"
