@@ -24,7 +24,9 @@ from msgspec import Struct
 
 from relight.errors import RelightError
 
-AHEAD = 3
+# messages for each worker: with it, and taken from the caller while that one is busy
+AHEAD = 2
+STOCK = 8
 # a pipe holds 64 KiB: a longer message waits until the child reads, or both would wait forever
 AHEAD_BYTES = 32 << 10
 OVER_TIME = getattr(signal, "SIGPROF", None)
@@ -128,8 +130,9 @@ class Child(Protocol):
 class Workers:
     """Some processes running `module:function`, each handling one message after another.
 
-    A thread for each reads its responses from the pipe, so that no worker waits while the parent
-    is busy with an earlier one. A worker that was ended by a signal is replaced.
+    A thread for each reads its responses from the pipe and gives it the next message, so that no
+    worker waits while the parent is busy with an earlier response. A worker that was ended by a
+    signal is replaced.
     """
 
     def __init__(self, count: int, target: str, *, message_seconds: float) -> None:
@@ -139,48 +142,56 @@ class Workers:
         self._start = partial(start, target, message_seconds)
         self._children: list[Child | None] = [None] * count
         self._readers: dict[int, threading.Thread] = {}
+        # what is handed out: the threads share it
+        self._lock = threading.Lock()
         self._waiting: deque[bytes] = deque()
+        self._open = 0  # messages whose response the caller does not have
         self._sent: list[deque[bytes]] = [deque() for _ in range(count)]
-        self._responses: queue.Queue[tuple[int, bytes | None]] = queue.Queue(maxsize=count * AHEAD)
+        self._responses: queue.Queue[tuple[int, bytes | None]] = queue.Queue(maxsize=count * STOCK)
         if not self.is_forked:
             self._start_children()
 
     def submit(self, message: bytes) -> None:
         self._waiting.append(message)
+        self._open += 1
 
     def responses(self, messages: Iterable[bytes] = ()) -> Iterator[bytes | Lost]:
         """Yield responses as they come, until all messages have one; more may be submitted.
 
-        Messages are taken only when a worker has room for them.
+        Messages are taken in the thread of the caller, a few before a worker has room for them.
         """
         more = iter(messages)
         while True:
-            self._hand_out(more)
-            if not any(self._sent):
-                return
-            number, response = self._responses.get()
-            if response is not None:
-                self._sent[number].popleft()
-                yield response
-            elif lost := self._end_child(number):
-                yield lost
-
-    def _hand_out(self, more: Iterator[bytes]) -> None:
-        for number in sorted(range(len(self._sent)), key=lambda one: len(self._sent[one])):
-            sent = self._sent[number]
-            while len(sent) < AHEAD:
-                if not self._waiting and (message := next(more, None)) is not None:
-                    self._waiting.append(message)
-                if not self._waiting or (sent and len(self._waiting[0]) >= AHEAD_BYTES):
+            while len(self._waiting) < self.count * STOCK:
+                if (message := next(more, None)) is None:
                     break
-                if self._children[number] is None:
-                    self._start_children()
-                child = self._children[number]
-                assert child is not None
-                assert child.stdin is not None
-                sent.append(self._waiting.popleft())
-                with suppress(BrokenPipeError):  # the end of its responses shows that it is gone
-                    write_message(child.stdin, sent[-1])
+                self.submit(message)
+            if self._waiting and None in self._children:
+                self._start_children()
+            with self._lock:
+                for number in sorted(range(self.count), key=lambda one: len(self._sent[one])):
+                    self._hand_out(number)
+            if not self._open:
+                return
+            number, found = self._responses.get()
+            response = self._end_child(number) if found is None else found
+            if response is not None:
+                self._open -= 1
+                yield response
+
+    def _hand_out(self, number: int) -> None:
+        """Give a worker what it has room for."""
+        sent, child = self._sent[number], self._children[number]
+        if child is None:
+            return
+        assert child.stdin is not None
+        while self._waiting and len(sent) < AHEAD:
+            if sent and len(self._waiting[0]) >= AHEAD_BYTES:
+                break
+            sent.append(self._waiting.popleft())
+            # the end of its responses shows that it is gone; closed if the parent leaves
+            with suppress(BrokenPipeError, ValueError):
+                write_message(child.stdin, sent[-1])
 
     def _start_children(self) -> None:
         """Start every worker that is missing, and then their threads: a fork must not have any."""
@@ -207,7 +218,8 @@ class Workers:
         if code >= 0:
             raise explain_end(code)
         message = sent.popleft()
-        self._waiting.extendleft(reversed(sent))
+        with self._lock:
+            self._waiting.extendleft(reversed(sent))
         sent.clear()
         return Lost(message, -code)
 
@@ -220,6 +232,10 @@ class Workers:
                 response = read_frame(stream)
             except (OSError, ValueError):  # closed under our hands: the parent leaves
                 response = None
+            if response is not None:
+                with self._lock:
+                    self._sent[number].popleft()
+                    self._hand_out(number)
             self._responses.put((number, response))
 
     def _close(self, number: int, child: Child) -> int:
