@@ -10,9 +10,10 @@ import build_warm
 from relight.errors import RelightError
 from relight.names import slug
 from relight.store import Store
-from relight.warm.capture import capture_template, propose_name
+from relight.warm.capture import capture_template
 from relight.warm.curation import take_into_use
 from relight.warm.library import Template, find_template, read_templates, retire_template
+from relight.warm.naming import propose_name
 from relight.warm.sharing import export_template, import_template, read_template_file
 
 TASK = "Fix the rounding in the invoices module"
@@ -188,6 +189,11 @@ def test_no_success_goes_for_a_failure_that_nobody_forces(tmp_path: Path) -> Non
             "zip-exchange-lamp",
         ),
         ("Hello there! I'm Mia Garcia. Return it.", "return-it"),
+        ("Fix the rounding of the totals in the invoices", "fix-rounding-totals-invoices"),
+        (
+            "Now add a CSV export to the customers report",
+            "add-a-csv-export-to-the-customers-report",
+        ),
         ("I'd like to change my upcoming flight", "change-my-upcoming-flight"),
         ("my name is yusuf", "coding-shop"),
         ("请修复发票", "coding-shop"),

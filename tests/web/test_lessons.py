@@ -22,7 +22,7 @@ def test_a_project_narrows_the_lessons(client: TestClient) -> None:
     project = every[0]["project"]
     own = client.get("/api/lessons", params={"project": project}).json()["lessons"]
     assert own == [one for one in every if one["project"] == project]
-    assert "No cause and cure is shared" in client.get("/lessons?project=nowhere").text
+    assert "share a cause that still holds" in client.get("/lessons?project=nowhere").text
 
 
 def test_failures_name_the_usual_cure_of_each_cause(client: TestClient) -> None:

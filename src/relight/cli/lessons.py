@@ -71,7 +71,8 @@ def command(project: str | None, file: Path | None, remove: bool, yes: bool, as_
                 [one for one in found.lessons if one.project == own and not one.machine]
             )
         if not text and not remove:
-            click.echo("no lesson is sure enough: three sessions must have failed", err=True)
+            why = "three sessions must have failed, and the cause must still hold"
+            click.echo(f"no lesson is sure enough: {why}", err=True)
         write_lessons(file, text, remove=remove or not text, yes=yes, as_json=as_json)
     elif as_json:
         print_json(found)
@@ -95,7 +96,7 @@ def _print(found: "LessonList") -> None:
 
     if not found.lessons:
         read = plural(found.read_sessions, "session")
-        click.echo(f"no lesson: no cause and cure is shared by two of {read} of one project")
+        click.echo(f"no lesson: no two of {read} share a cause that still holds, and its cure")
     for (project, machine), some in groupby(found.lessons, lambda one: (one.project, one.machine)):
         screen.print_text(f"{project} ({machine})" if machine else project, style="bold")
         for one in some:

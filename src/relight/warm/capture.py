@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
-from pathlib import PurePath
 from typing import Any
 
 import msgspec
@@ -20,14 +19,12 @@ from relight.checks import check_count, check_text
 from relight.errors import RelightError
 from relight.judging.scoring import Score, score_session
 from relight.model import OUTCOMES
-from relight.names import slug
 from relight.reports.labels import read_fitted_weights
 from relight.reports.sessions import find_session
 from relight.store import Store
 from relight.store.candidates import find_own_template
 from relight.store.derive.outcomes import read_proven
 from relight.store.queries.sessions import read_name
-from relight.store.template_words import read_calibration, read_rarities
 from relight.text import strip_hidden
 from relight.warm.curation import drop_candidates, find_objections, offer_force, retire_weakest
 from relight.warm.gate import (
@@ -40,49 +37,12 @@ from relight.warm.gate import (
 from relight.warm.injection import SEED_TOKENS
 from relight.warm.library import Template, add_version, check_kind, check_name, check_words
 from relight.warm.material import Material, read_material, redact_messages, take_material
+from relight.warm.naming import propose_name
 from relight.warm.seeds import count_text, extract_seed
 from relight.warm.tasks import cut_tasks
 from relight.warm.words import read_words
 
 _PLACEHOLDER = re.compile(r"\[redacted:([\w-]+):")
-
-SHORT_WORDS = 8  # a task of so few words is its own name
-NAME_WORDS, NAME_WORDS_LEAST = 5, 3
-NAME_CHARACTERS = 40
-COMMON = 0.1  # of all templates: a word that more of them hold is too common for a name
-# a name is for lists and files: greetings and people's names do not belong there
-_GREETING = re.compile(
-    r"\W*(?:hi|hello|hey|dear|greetings|good (?:morning|afternoon|evening|day))\b"
-    r"(?: there| all| everyone| team)?[\s,.!:;–-]*",
-    re.IGNORECASE,
-)
-# a task begins with what is to be done: the words that ask for it are no part of a name
-_ASKING = re.compile(
-    r"\W*(?:(?:thanks|thank you|great|perfect)\b[^.!\n]{0,40}[.!]\s*)?"
-    r"(?:now|next|then|also|so)?[\s,]*"
-    r"(?:please\b|(?:could|can|would|will) you\b|i['’]?d like (?:you )?to\b|let(?:'|’)?s\b"
-    r"|(?:i|we) (?:want|need|would like) (?:you )?to\b"
-    r"|your task is to\b|help me(?: to)?\b|[\s,])*",
-    re.IGNORECASE,
-)
-# the word that most tasks begin with; another word with a capital may be a person's name
-_VERB = re.compile(
-    r"(?:add|allow|build|change|check|clean|convert|correct|create|debug|delete|document|drop|explain"
-    r"|export|extend|extract|find|fix|implement|import|improve|install|investigate|make|merge|migrate"
-    r"|move|port|prepare|refactor|release|remove|rename|replace|restore|review|rewrite|run|set|show"
-    r"|simplify|speed|split|support|switch|test|translate|update|upgrade|use|write)\b",
-    re.IGNORECASE,
-)
-_PERSON = re.compile(
-    r"\b(?:(?i:my (?:\w+ )?name(?: is|'s|’s)|name:)\s+\w+|(?i:i am|i'm|i’m)\s+[A-Z]\w+)"
-    r"(?:[ -][A-Z]\w+){0,2}(?i:\s+and\b)?[\s,.!:;–-]*"
-)
-# the lines with which a harness introduces a task: a tag, and words that end in a colon
-_LEAD_IN = re.compile(
-    rf"(?:\s*(?:<[\w-]+>|(?!{_VERB.pattern})[^\n]{{1,80}}:)[ \t]*\r?\n(?=\s*\S))+", re.IGNORECASE
-)
-_WORD = re.compile(r"\w+")
-_SENTENCE = re.compile(r"[.:;?!]\s|,\s|\n\s*\n")
 
 
 def capture_template(
@@ -350,50 +310,3 @@ def read_actions(calls: Iterable[Mapping[str, Any]]) -> Vector:
 def hash_seed(seed: Sequence[Mapping[str, Any]]) -> str:
     """Return a hash by which equal seeds are recognised."""
     return blake2b(msgspec.json.encode(seed), digest_size=8).hexdigest()
-
-
-def propose_name(store: Store, text: str, *, category: str, project: str | None) -> str:
-    """Return a name from the words of a task; the library adds a number if it is taken."""
-    asked = text[:LIMIT]
-    if lead := _LEAD_IN.match(asked):
-        asked = asked[lead.end() :]
-    plain = _PERSON.sub(" ", _GREETING.sub("", asked, count=1))
-    plain = _ASKING.sub("", plain, count=1)
-    if plain[:2].istitle() and _VERB.match(plain):
-        plain = plain[0].lower() + plain[1:]
-    words = plain.split()
-    if len(words) > SHORT_WORDS:
-        words = _find_rare_words(store, plain)
-    name = slug(" ".join(words), limit=NAME_CHARACTERS)
-    return name or slug(f"{category} {PurePath(project or '').name}", limit=NAME_CHARACTERS)
-
-
-def _find_rare_words(store: Store, text: str) -> list[str]:
-    """Return the first words that few templates hold, or the rarest if fewer than two are rare.
-
-    In running text a capital letter begins a sentence or a name, so such words are left out; those
-    of capitals alone are formats and the like. A first sentence of three rare words or more is
-    what the task is about.
-    """
-    stems = {
-        word: list(found)
-        for word in _WORD.findall(text)
-        if (word.islower() or (word.isupper() and len(word) > 1))
-        and not any(map(str.isdigit, word))
-        and (found := weigh_words(word))
-    }
-    with store.reading() as database:
-        most = COMMON * read_calibration(database).live
-        known = read_rarities(database, {stem for found in stems.values() for stem in found})
-    held = {
-        word: min(known[stem].holding if stem in known else 0 for stem in found)
-        for word, found in stems.items()
-    }
-    rare = [word for word in held if held[word] <= most]
-    first = set(_WORD.findall(_SENTENCE.split(text.strip(), maxsplit=1)[0]))
-    if len(leading := [word for word in rare if word in first]) >= NAME_WORDS_LEAST:
-        return leading[:NAME_WORDS]
-    if len(rare) > 1:
-        return rare[:NAME_WORDS]
-    rarest = sorted(held, key=held.__getitem__)[:NAME_WORDS_LEAST]
-    return [word for word in held if word in rarest]
