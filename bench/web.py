@@ -36,6 +36,7 @@ LARGE_SESSIONS, LARGE_SECONDS = 500_000, 0.15
 FIRST_PAGE_SECONDS, IDLE_BYTES = 1.0, 90e6
 STEPS, STEPS_SECONDS, PART_BYTES = 2000, 0.3, 300e3
 IMPORTED_MB = 1000
+LIST_DAYS, LIST_BYTES = 36, 100e3
 Row = tuple[str, str, str, str]
 # names in a path, from the first to the last
 PLACEHOLDER = re.compile(r"\{.+\}")
@@ -86,6 +87,7 @@ def main(words: list[str]) -> int:
                 if not options.only or options.only in name
             }
             alone, floor = measure_alone(address, chosen, options.asked)
+            rows += measure_sizes(address, chosen)
             if options.alone:
                 limit = LIMITS["alone"] * floor
                 if options.sessions >= LARGE_SESSIONS:
@@ -275,6 +277,25 @@ def measure_alone(
             path = make(dice, f"{dice.randint(20, 40)}d")
             alone[name].append(time_one(connection, path, is_forced=True))
     return alone, floor
+
+
+def measure_sizes(address: str, addresses: Addresses) -> list[Row]:
+    """The size of every page that is not about a single thing, the largest first."""
+    connection, dice = connect(address), random.Random(5)
+    sizes = {
+        name: len(ask(connection, make(dice, f"{LIST_DAYS}d")))
+        for name, make in addresses.items()
+        if not name.startswith("/api/") and "…" not in name
+    }
+    return [
+        (
+            f"{name}: size",
+            f"{size / 1000:.0f} KB",
+            f"{LIST_BYTES / 1000:.0f} KB",
+            judge(size, LIST_BYTES),
+        )
+        for name, size in sorted(sizes.items(), key=lambda one: -one[1])
+    ]
 
 
 def measure_together(

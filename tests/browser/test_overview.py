@@ -63,6 +63,26 @@ def test_needs_and_figures_are_on_the_first_screen(browser: Browser, address: st
         expect(page.get_by_role("heading", name="Cost by day and model")).to_be_in_viewport()
 
 
+PAINT = """() => {
+    const fill = (one) => getComputedStyle(one).fill;
+    const legend = [...document.querySelectorAll(".legend i")];
+    const paths = [...document.querySelectorAll("svg.chart path")];
+    return {
+        legend: legend.map((one) => [one.className, getComputedStyle(one).backgroundColor]),
+        drawn: paths.map((one) => [one.getAttribute("class"), fill(one)]),
+    };
+}"""
+
+
+@pytest.mark.parametrize("path", ["/", "/?chart=tokens&by=project", "/?chart=outcomes"])
+def test_bars_have_the_colours_of_their_legend(browser: Browser, address: str, path: str) -> None:
+    with visiting(browser, address) as visit:
+        found = visit.open(path).evaluate(PAINT)
+        legend, drawn = dict(found["legend"]), dict(found["drawn"])
+        assert len(drawn) > 2
+        assert drawn == {name: legend[name] for name in drawn}
+
+
 def test_a_need_is_reached_and_opened_by_keys(browser: Browser, address: str) -> None:
     with visiting(browser, address) as visit:
         page = visit.open("/")

@@ -18,7 +18,7 @@ from relight.web.charts.lanes import Lane, OutcomeCounts, draw_lanes
 from relight.web.charts.sparks import RunBlock, draw_share, draw_span, draw_sparkline, draw_strip
 from relight.web.charts.svg import find_ticks
 
-SHAPES = {"svg", "g", "a", "rect", "line", "circle", "polyline", "polygon", "text"}
+SHAPES = {"svg", "g", "a", "rect", "path", "line", "circle", "polyline", "polygon", "text"}
 HOSTILE = (
     "<script>alert(1)</script>",
     "\"' onload='alert(1)' x=\"",
@@ -50,6 +50,15 @@ def check(svg: Markup) -> ElementTree.Element:
 
 def attributes_of(root: ElementTree.Element, name: str) -> list[str]:
     return [one.attrib[name] for one in root.iter() if name in one.attrib]
+
+
+def blocks_of(root: ElementTree.Element) -> dict[str, list[tuple[float, ...]]]:
+    """The blocks of each class: left, top, width and height."""
+    block = re.compile(r"M(\S+) (\S+?)h([\d.]+)v([\d.]+)h-[\d.]+z")
+    return {
+        one.attrib["class"]: [tuple(map(float, found)) for found in block.findall(one.attrib["d"])]
+        for one in root.iter("path")
+    }
 
 
 @given(st.lists(st.tuples(texts, st.lists(maybe, min_size=2, max_size=2)), max_size=8), texts)
@@ -133,13 +142,12 @@ def test_a_bar_is_as_tall_as_its_value() -> None:
     )
     root = check(chart.svg)
     tall = {
-        (one.attrib["class"], one.attrib["x"]): float(one.attrib["height"])
-        for one in root.iter("rect")
-        if one.attrib["class"] != "hit"
+        (name, left): height for name, own in blocks_of(root).items() for left, _, _, height in own
     }
-    assert tall == {("s0", "7%"): 75.0, ("s1", "7%"): 25.0, ("s1", "57%"): 50.0}
+    assert tall == {("s0", 0.14): 75.0, ("s1", 0.14): 25.0, ("s1", 1.14): 50.0}
+    assert next(root.iter("path")).attrib["d"] == "M0.14 25h0.72v75h-0.72z"
     assert attributes_of(root, "href") == ["/sessions?since=mon"]
-    (link, plain) = (one for one in root if "data-tip" in one.attrib)
+    (link, plain) = (one for one in root.iter() if "data-tip" in one.attrib)
     assert link.attrib["aria-label"] == "Mon: $40\nopus: $30\nhaiku: $10"
     assert plain.attrib["data-tip"] == "Tue: $20\nhaiku: $20"
     assert root.attrib["aria-label"] == "Cost: together $60, most at Mon with $40"
@@ -260,17 +268,23 @@ def test_lanes_are_well_formed_whatever_they_are_called(
 def test_outcomes_stand_on_their_line_and_hang_from_it() -> None:
     lane = Lane(name="opus", steps=[OutcomeCounts(3, 2, 4)], whole=OutcomeCounts(3, 2, 4))
     chart = draw_lanes("Outcomes", [lane], labels=["Mon"], links=["/monday"])
-    drawn = {one.attrib["class"]: one.attrib for one in check(chart.svg).iter("rect")}
-    top, tall = (
-        {name: float(drawn[name][key]) for name in ("success", "unknown", "failure")}
-        for key in ("y", "height")
-    )
+    drawn = {name: own for name, (own,) in blocks_of(check(chart.svg)).items()}
+    top = {name: one[1] for name, one in drawn.items()}
+    tall = {name: one[3] for name, one in drawn.items()}
     (line,) = (float(one.attrib["y1"]) for one in check(chart.svg).iter("line"))
     assert top["success"] + tall["success"] == pytest.approx(line, abs=0.01)
     assert top["unknown"] + tall["unknown"] == pytest.approx(top["success"], abs=0.01)
     assert top["failure"] == pytest.approx(line, abs=0.01)
     assert tall["success"] / 3 == pytest.approx(tall["unknown"] / 4, abs=0.01)
     assert chart.rows[0][1].text == "3 of 5 succeeded, 4 unknown"
+
+
+def test_a_long_sparkline_has_no_more_points_than_can_be_seen() -> None:
+    drawn = draw_sparkline("cost", [float(day) for day in range(92)], formatter=str)
+    (line,) = check(drawn).iter("polyline")
+    assert len(line.attrib["points"].split()) == 46
+    assert line.attrib["points"].endswith("98.9,2")
+    assert drawn.count("from 0.0 to 91.0, last 91.0") == 1
 
 
 def test_a_chart_of_nothing_is_a_chart() -> None:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from markupsafe import Markup
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -22,7 +21,7 @@ from relight.web.charts.chart import (
     frame,
     make_legend,
 )
-from relight.web.charts.svg import element, find_ticks, link_shapes, percent
+from relight.web.charts.svg import block, draw_plot, find_ticks
 
 
 class StackedBar(Struct, frozen=True, kw_only=True):
@@ -59,10 +58,15 @@ def draw_bars(
     sums = [math.fsum(part or 0.0 for part in bar.parts) for bar in bars]
     ticks = find_ticks(max(sums, default=0.0))
     drawn = draw_grid(ticks, formatter, height)
-    for place, (bar, total) in enumerate(zip(bars, sums, strict=True)):
-        tip = "\n".join(_write_tip(bar, names, total, formatter))
-        box = (place / len(bars), 1 / len(bars))
-        drawn.append(_draw_bar(bar, tip, box, scale=height / ticks[-1], height=height))
+    blocks: dict[str, list[str]] = {}
+    for place, bar in enumerate(bars):
+        for kind, own in _draw_bar(bar, place, scale=height / ticks[-1], height=height):
+            blocks.setdefault(kind, []).append(own)
+    hits = [
+        ("\n".join(_write_tip(bar, names, total, formatter)), bar.link)
+        for bar, total in zip(bars, sums, strict=True)
+    ]
+    drawn.append(draw_plot(blocks, hits, height))
     drawn += draw_labels([bar.label for bar in bars], height)
     columns: list[Sequence[float | None]]
     columns = [[bar.parts[at] for bar in bars] for at in range(len(names))]
@@ -107,20 +111,12 @@ def _write_tip(
 
 
 def _draw_bar(
-    bar: StackedBar, tip: str, box: tuple[float, float], *, scale: float, height: float
-) -> Markup:
-    left, width = box
-    place: dict[str, str] = {
-        "x": percent(left + width * 0.14),
-        "width": percent(width * 0.72),
-    }
-    shapes = [
-        element("rect", class_="hit", x=percent(left), y=0.0, width=percent(width), height=height)
-    ]
+    bar: StackedBar, place: int, *, scale: float, height: float
+) -> Iterator[tuple[str, str]]:
+    """Yield the colour and the block of each part, from the bottom up."""
     floor = height
     for number, part in enumerate(bar.parts):
         if part:
             tall = max(part * scale, 0.5)
             floor -= tall
-            shapes.append(element("rect", class_=colour_of(number), y=floor, height=tall, **place))
-    return link_shapes(shapes, tip, bar.link)
+            yield colour_of(number), block(place + 0.14, floor, 0.72, tall)

@@ -4,14 +4,13 @@ Successes stand on a lane's line and failures hang from it, so that position sho
 well as colour does. Sessions of unknown outcome stand on the successes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from markupsafe import Markup
 from msgspec import Struct
 
 from relight.reports.coverage import count_known
 from relight.web.charts.chart import UNKNOWN, Cell, Chart, Legend, draw_labels, frame
-from relight.web.charts.svg import element, link_shapes, percent, text_element
+from relight.web.charts.svg import block, draw_plot, element, text_element
 
 NAME = 17.0  # height of the name above a lane
 LANE = 31.0
@@ -41,12 +40,13 @@ class Lane(Struct, frozen=True, kw_only=True):
 def draw_lanes(
     title: str, lanes: Sequence[Lane], *, labels: Sequence[str], links: Sequence[str | None]
 ) -> Chart:
-    """Return a chart of lanes to one scale; each step is linked to its list."""
+    """Return a chart of lanes to one scale; a step of all lanes is linked to its list."""
     steps = [one for lane in lanes for one in lane.steps]
     up = max((one.success + one.unknown for one in steps), default=0)
     down = max((one.failure for one in steps), default=0)
     scale = LANE / max(up + down, 1)
     drawn = []
+    blocks: dict[str, list[str]] = {}
     for number, lane in enumerate(lanes):
         top = number * (NAME + LANE) + NAME
         line = top + up * scale
@@ -56,18 +56,11 @@ def draw_lanes(
         )
         drawn.append(element("line", class_="grid base", x2="100%", y1=line, y2=line))
         for place, one in enumerate(lane.steps):
-            tip = f"{lane.name}, {labels[place]}: {describe_outcomes(one)}"
-            shapes = _draw_step(one, place / len(labels), 1 / len(labels), line=line, scale=scale)
-            hit = element(
-                "rect",
-                class_="hit",
-                x=percent(place / len(labels)),
-                y=top,
-                width=percent(1 / len(labels)),
-                height=LANE,
-            )
-            drawn.append(link_shapes([hit, *shapes], tip, links[place]))
+            for kind, own in _draw_step(one, place, line=line, scale=scale):
+                blocks.setdefault(kind, []).append(own)
     height = len(lanes) * (NAME + LANE)
+    hits = [(_write_tip(label, lanes, place), links[place]) for place, label in enumerate(labels)]
+    drawn.append(draw_plot(blocks, hits, height))
     drawn += draw_labels(labels, height)
     rows = [
         [Cell(label, links[place]), *(Cell(describe_outcomes(lane.steps[place])) for lane in lanes)]
@@ -83,20 +76,24 @@ def draw_lanes(
     )
 
 
+def _write_tip(label: str, lanes: Sequence[Lane], place: int) -> str:
+    """Return the outcomes of a step in each lane that has any."""
+    found = [(lane.name, describe_outcomes(lane.steps[place])) for lane in lanes]
+    return "\n".join([label, *(f"{name}: {words}" for name, words in found if words != UNKNOWN)])
+
+
 def _draw_step(
-    one: OutcomeCounts, left: float, width: float, *, line: float, scale: float
-) -> list[Markup]:
-    place = {"x": percent(left + width * 0.14), "width": percent(width * 0.72)}
+    one: OutcomeCounts, place: int, *, line: float, scale: float
+) -> Iterator[tuple[str, str]]:
+    """Yield the class and the block of each outcome that occurred."""
     tops = {
         "success": (line - one.success * scale, one.success),
         "unknown": (line - (one.success + one.unknown) * scale, one.unknown),
         "failure": (line, one.failure),
     }
-    return [
-        element("rect", class_=name, y=top, height=number * scale, **place)
-        for name, (top, number) in tops.items()
-        if number
-    ]
+    for name, (top, number) in tops.items():
+        if number:
+            yield name, block(place + 0.14, top, 0.72, number * scale)
 
 
 def describe_outcomes(one: OutcomeCounts) -> str:

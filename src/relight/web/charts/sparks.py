@@ -1,5 +1,6 @@
 """Word-sized drawings for tables: sparkline, strip of runs, time span, share."""
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -10,6 +11,7 @@ from relight.stats.rates import Estimate
 from relight.web.charts.chart import Formatter, find_runs
 from relight.web.charts.svg import element, link_shapes, percent, points
 
+MOST_POINTS = 46
 TALL = {"success": 14, "failure": 22}
 
 
@@ -26,7 +28,10 @@ def draw_sparkline(title: str, values: Sequence[float | None], *, formatter: For
     known = [value for value in values if value is not None]
     if not known:
         return Markup('<span class="muted">–</span>')
-    top, step = max(*known, 0.0) or 1.0, 100 / max(len(values), 1)
+    low, high, last = map(formatter, (min(known), max(known), known[-1]))
+    # more points than two pixels apart cannot be seen; the last one is among them
+    values = values[:: -math.ceil(len(values) / MOST_POINTS)][::-1]
+    top, step = max(*known, 0.0) or 1.0, 100 / len(values)
     found = [None if value is None else Estimate(value, None, None) for value in values]
     drawn = []
     for run in find_runs(found):
@@ -40,7 +45,6 @@ def draw_sparkline(title: str, values: Sequence[float | None], *, formatter: For
             if len(middle) > 1
             else element("circle", class_="s0", cx=middle[0][0], cy=middle[0][1], r=1.5)
         )
-    low, high, last = map(formatter, (min(known), max(known), known[-1]))
     summary = f"{title}: from {low} to {high}, last {last}"
     return element(
         "svg",
@@ -49,7 +53,7 @@ def draw_sparkline(title: str, values: Sequence[float | None], *, formatter: For
         viewBox="0 0 100 22",
         role="img",
         aria_label=summary,
-        data_tip=summary,
+        data_tip="",  # the same
     )
 
 

@@ -27,7 +27,7 @@ from relight.web.page import Context, View
 from relight.web.paging import cut_page
 from relight.web.periods import find_days, last_of
 
-SHOWN = 45  # skills and models on one page
+SHOWN = 40  # skills and models on one page
 
 
 def show(view: View) -> Context:
