@@ -49,8 +49,9 @@ WRITE = f"""
 """
 # the last message is a reaction only if another one came before it
 LAST_WORDS = """
-    select last_words from session_words where session_id = :id and user_messages > 0
-        and (select sum(user_messages) from session_words where session_id = :id) > 1
+    select last_words from session_words where session_id = :id and user_messages > 0 and (
+        select sum(user_messages) from session_words where session_id = :id and user_messages > 0
+    ) > 1
     order by position desc limit 1
 """
 # A short title is not a task ("hi", "continue"), and programs ask the same thing every day.
