@@ -8,7 +8,7 @@ import msgspec
 
 from build import START
 from relight.intake.receiver import Format, Receiver
-from relight.sources.otlp.wire import Signal
+from relight.sources.otlp.otlp_requests import Signal
 
 CAPTURES = Path(__file__).parent / "sources" / "telemetry.zip"
 NOW = START + 5 * 86_400_000

@@ -15,9 +15,9 @@ import pytest
 import build
 import build_warm
 from build import git
+from relight.cli.mcp.open_record import SharedRecord
+from relight.cli.mcp.project_scope import Scope, find_scope
 from relight.cli.mcp.protocol import LONGEST_LINE, VERSIONS, ProtocolServer, Toolbox
-from relight.cli.mcp.record import SharedRecord
-from relight.cli.mcp.scope import Scope, find_scope
 from relight.cli.mcp.text import MOST_CHARACTERS, NOTICE, TAG, render
 from relight.cli.mcp.tools import TOOLS
 from relight.config import read_config
@@ -326,7 +326,7 @@ def test_an_agents_label_never_replaces_a_persons(own: Store) -> None:
 def test_tools_answer_while_another_process_writes_and_only_label_waits(
     own: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("relight.cli.mcp.record.BUSY_SECONDS", 0.01)
+    monkeypatch.setattr("relight.cli.mcp.open_record.BUSY_SECONDS", 0.01)
     shop = SharedRecord(own.config, Scope(Path(SHOP), (SHOP,)), has_imports=False)
     with own.transaction():
         assert len(read(shop.call("search_sessions", {}))["sessions"]) == 1

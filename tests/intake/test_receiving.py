@@ -28,7 +28,7 @@ from relight.intake.rebuild import rebuild
 from relight.intake.receiver import Receiver, RefusedRequestError, unpack
 from relight.reports.trace import read_trace
 from relight.reports.transcript import read_transcript
-from relight.sources.otlp.wire import Signal, read_protobuf
+from relight.sources.otlp.otlp_requests import Signal, read_protobuf
 from relight.store import Store
 
 CAPTURES = read_captures()

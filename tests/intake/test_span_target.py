@@ -24,8 +24,8 @@ from relight.model import TOKENS, Cost
 from relight.reports.totals import report
 from relight.sources.otlp.encoding import SentSpan, encode_request, encode_resource, encode_span
 from relight.sources.otlp.names import name_fact
+from relight.sources.otlp.otlp_requests import WireRecord, read_protobuf
 from relight.sources.otlp.protobuf import write_bytes, write_number, write_text
-from relight.sources.otlp.wire import WireRecord, read_protobuf
 from relight.store import Store, open_store
 from relight.store.queries.filters import Filter
 

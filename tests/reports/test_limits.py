@@ -13,7 +13,7 @@ from relight.intake.rebuild import rebuild
 from relight.intake.recorder import record
 from relight.intake.retention import forget
 from relight.reports.limits import LimitWindow, read_limits_report
-from relight.reports.plans import describe_plan, read_plans
+from relight.reports.plan_worth import describe_plan, read_plans
 from relight.reports.sessions import find_session
 from relight.store import Store, open_store
 from relight.times import read_time, write_time

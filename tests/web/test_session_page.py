@@ -11,11 +11,11 @@ from starlette.testclient import TestClient
 import serving
 from build_dashboard import import_chat, make_call, make_long_messages, write_messages
 from relight.reports.trace import Step
-from relight.web.charts.context import draw_context
+from relight.web.charts.context_size import draw_context
 from relight.web.charts.timeline import ShortenedTime, draw_timeline
-from relight.web.reading.choice import StepChoice, choose_steps, cut_chosen, mark_hits
 from relight.web.reading.outline import find_spans, make_outline
-from relight.web.reading.rows import make_rows
+from relight.web.reading.shown_steps import StepChoice, choose_steps, cut_chosen, mark_hits
+from relight.web.reading.step_rows import make_rows
 
 KILOBYTE = 1000
 

@@ -12,9 +12,9 @@ import build
 from build_runs import environment, make_job, run_job, write_agent, write_program
 from relight.store import Store, open_store
 from relight.store.queries.runs import read_runs
+from relight.work.jobs.budget_watch import BudgetWatch
 from relight.work.jobs.notes import ProgramNote
 from relight.work.jobs.runners import AttemptResult, run_command
-from relight.work.jobs.watch import BudgetWatch
 from terminal import run_relight
 
 PROMPT = "Look after the house."

@@ -2,7 +2,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from relight.cli.hooks import install_options
+from relight.cli.hook_options import install_options
 from relight.cli.options import (
     current_store,
     name_project,

@@ -144,7 +144,7 @@ def command() -> None:
 @json_option
 def show(as_json: bool) -> None:
     """Show the settings and where they come from."""
-    from relight.reports.plans import find_unknown_plans
+    from relight.reports.plan_worth import find_unknown_plans
 
     home = find_home(current_home())
     config = read_config(home)

@@ -30,7 +30,7 @@ def command(history: bool, since: str, as_json: bool) -> None:
     """
     from relight.reports.filters import read_start
     from relight.reports.limits import read_limits_report
-    from relight.reports.plans import describe_plan, find_unknown_plans
+    from relight.reports.plan_worth import describe_plan, find_unknown_plans
     from relight.text import clean
 
     with current_store() as store:

@@ -123,7 +123,7 @@ def _format_cost(row: CostRow) -> str:
 def _print_plans(store: Store) -> None:
     """Print what plans were worth this month, against their price."""
     if store.config.plans:
-        from relight.reports.plans import describe_plan, find_unknown_plans, read_plans
+        from relight.reports.plan_worth import describe_plan, find_unknown_plans, read_plans
 
         for note in find_unknown_plans(store.config.plans):
             click.echo(f"warning: {note}", err=True)

@@ -19,7 +19,7 @@ def command(reprice: bool, again_redact: bool) -> None:
     """
     from relight.cli.progress import progress_bar
     from relight.intake.rebuild import find_absent_sources, rebuild
-    from relight.reports.plans import find_unknown_plans
+    from relight.reports.plan_worth import find_unknown_plans
     from relight.sources import is_source
     from relight.store.queries.costs import sum_included
     from relight.text import dollars

@@ -3,7 +3,7 @@ from typing import Any
 import click
 from msgspec import UNSET, Struct, UnsetType
 
-from relight.cli.hooks import install_options
+from relight.cli.hook_options import install_options
 from relight.cli.options import (
     current_store,
     name_project,

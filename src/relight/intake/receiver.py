@@ -15,9 +15,9 @@ from msgspec import Struct
 from relight.errors import RelightError
 from relight.intake.receiving import SortedRecords, Sorter
 from relight.intake.spool import Spool
+from relight.sources.otlp.otlp_requests import OtlpRequest, Signal, read_protobuf
 from relight.sources.otlp.protobuf import write_bytes, write_number, write_text
 from relight.sources.otlp.reader import NAME
-from relight.sources.otlp.wire import OtlpRequest, Signal, read_protobuf
 from relight.sources.otlp.wire_json import read_json
 from relight.store import Store
 from relight.store.misses import count_miss

@@ -35,6 +35,7 @@ from relight.sources.otlp.names import (
     is_tool,
     read_table,
 )
+from relight.sources.otlp.otlp_requests import OtlpRequest, WireRecord, WireScope
 from relight.sources.otlp.records import (
     find_error,
     find_first_token,
@@ -46,7 +47,6 @@ from relight.sources.otlp.records import (
     name_service,
     settle_times,
 )
-from relight.sources.otlp.wire import OtlpRequest, WireRecord, WireScope
 from relight.text import clean
 
 # without messages or a name, the calls of a process are one session until it pauses so long

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from relight.data import read_data
-from relight.judging.forms import OWN
+from relight.judging.command_forms import OWN
 
 # foreign text must not end its own quotation
 _QUOTES = str.maketrans("`“”", "'''")

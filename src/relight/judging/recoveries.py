@@ -7,8 +7,8 @@ import msgspec
 from msgspec import Struct
 
 from relight.chat.messages import read_arguments
+from relight.judging.command_forms import PATH, CommandLine, Form, is_own_word, share_targets
 from relight.judging.edits import HEAD, take_argument
-from relight.judging.forms import PATH, CommandLine, Form, is_own_word, share_targets
 from relight.judging.lesson_table import read_table
 
 NEAR_CALLS = 8  # calls of the same tool after a failure in which a recovery is looked for

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct
 
-from relight.judging.forms import (
+from relight.judging.command_forms import (
     MORE,
     OWN,
     CommandLine,

@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 
 from relight.errors import as_typed
 from relight.prices import is_local_model
-from relight.reports.plans import find_unknown_plans
+from relight.reports.plan_worth import find_unknown_plans
 from relight.reports.tapes import TapeHealth, check_tapes
 from relight.sources import find_added, find_source, find_user, list_sources
 from relight.store import Store

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from relight.config import LimitSettings
 from relight.model import WindowKind
 from relight.reports import windows as pure
-from relight.reports.plans import PlanValue, read_plans
+from relight.reports.plan_worth import PlanValue, read_plans
 from relight.reports.windows import Fullness, PlanWindow, WindowSize
 from relight.sources import Source, list_sources
 from relight.store import Store

@@ -28,7 +28,7 @@ from relight.intake.receiver import (
     encode_status,
     too_large,
 )
-from relight.sources.otlp.wire import Signal
+from relight.sources.otlp.otlp_requests import Signal
 from relight.store import open_store
 from relight.web.guard import Guard
 from relight.web.watch import WatchProcess

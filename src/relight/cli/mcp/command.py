@@ -28,9 +28,9 @@ def command(everything: bool, allow_label: bool) -> None:
     or else the folder. What they return is redacted, shortened, and marked as data.
     """
     from relight import __version__
+    from relight.cli.mcp.open_record import SharedRecord
+    from relight.cli.mcp.project_scope import find_scope
     from relight.cli.mcp.protocol import ProtocolServer, Toolbox
-    from relight.cli.mcp.record import SharedRecord
-    from relight.cli.mcp.scope import find_scope
     from relight.cli.mcp.tools import TOOLS
     from relight.config import find_home, read_config
 

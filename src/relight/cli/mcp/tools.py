@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from relight.checks import describe_arguments
-from relight.cli.mcp.scope import Scope
-from relight.cli.mcp.shapes import (
+from relight.cli.mcp.project_scope import Scope
+from relight.cli.mcp.tool_shapes import (
     AskCost,
     LabelSession,
     ReadSession,

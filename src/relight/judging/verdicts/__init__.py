@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import Literal
 
 from relight.judging.shell import split_stages
-from relight.judging.verdicts.answers import is_test_run
 from relight.judging.verdicts.commands import judge_output
+from relight.judging.verdicts.exit_answers import is_test_run
 from relight.judging.verdicts.outputs import Output, find_tests, make_output
 from relight.judging.verdicts.rules import OK, make_error, make_negative, read_rules
 from relight.judging.verdicts.tool_results import (

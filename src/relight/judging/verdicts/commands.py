@@ -9,7 +9,7 @@ import re
 
 from relight.judging.failures import find_exit_kind, find_kind
 from relight.judging.shell import Stage
-from relight.judging.verdicts.answers import (
+from relight.judging.verdicts.exit_answers import (
     find_answer_row,
     is_failed_check,
     is_test_run,

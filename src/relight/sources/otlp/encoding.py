@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 
+from relight.sources.otlp.otlp_requests import WireRecord
 from relight.sources.otlp.protobuf import (
     write_bytes,
     write_fixed,
@@ -10,7 +11,6 @@ from relight.sources.otlp.protobuf import (
     write_pair,
     write_text,
 )
-from relight.sources.otlp.wire import WireRecord
 
 INTERNAL, CLIENT = 1, 3
 FAILED = 2

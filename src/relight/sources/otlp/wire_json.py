@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from relight.sources.otlp.wire import (
+from relight.sources.otlp.otlp_requests import (
     MOST_ATTRIBUTES,
     MOST_EVENTS,
     MOST_NAME,

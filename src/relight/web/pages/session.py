@@ -17,11 +17,12 @@ from relight.text import dollars, find_digits
 from relight.times import read_time
 from relight.warm.gate import find_refusal, refuse_repetition
 from relight.web.charts.chart import Chart
-from relight.web.charts.context import draw_context
+from relight.web.charts.context_size import draw_context
 from relight.web.charts.curves import Series, draw_lines
 from relight.web.charts.timeline import draw_timeline
 from relight.web.page import Context, View, find_view_number
-from relight.web.reading.choice import (
+from relight.web.reading.outline import MOST_PROMPTS, find_spans, make_outline
+from relight.web.reading.shown_steps import (
     StepChoice,
     StepPart,
     choose_steps,
@@ -30,8 +31,7 @@ from relight.web.reading.choice import (
     is_error,
     list_tools,
 )
-from relight.web.reading.outline import MOST_PROMPTS, find_spans, make_outline
-from relight.web.reading.rows import SpiralRow, StepRow, fold_spirals, make_rows
+from relight.web.reading.step_rows import SpiralRow, StepRow, fold_spirals, make_rows
 
 POINTS = 60
 MOST_TURNS = 5000  # for which a curve is drawn

@@ -7,7 +7,7 @@ from relight.names import file_name
 from relight.reports.sessions import find_session
 from relight.reports.trace import read_trace
 from relight.web.page import View
-from relight.web.reading.choice import TEXTS
+from relight.web.reading.shown_steps import TEXTS
 
 
 def show(view: View) -> PlainTextResponse:

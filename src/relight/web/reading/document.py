@@ -10,7 +10,7 @@ from relight.reports.call_subjects import describe_call
 from relight.reports.sharing import SharedSession
 from relight.reports.trace import Step
 from relight.text import dollars, make_line, make_visible, seconds
-from relight.web.reading.calls import draw_call
+from relight.web.reading.arguments import draw_call
 from relight.web.reading.markdown import is_marked, render_markdown
 
 STYLE = Path(__file__).parent.parent / "static" / "relight.css"

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from relight.reports.trace import Step
 from relight.times import read_time
-from relight.web.reading.choice import is_error
+from relight.web.reading.shown_steps import is_error
 
 Span = tuple[int, int]  # begin and end in Unix milliseconds
 MOST_PROMPTS = 300

@@ -145,7 +145,7 @@ def run_command(
         watch = None
         if budget_usd is not None and not plan.limits_cost:
             # loaded late: reading other agents' files needs much code
-            from relight.work.jobs.watch import BudgetWatch
+            from relight.work.jobs.budget_watch import BudgetWatch
 
             watch = BudgetWatch(
                 store, program, prompt=prompt, budget_usd=budget_usd, environment=environment

@@ -13,9 +13,9 @@ from relight.reports.trace import Step
 from relight.store.queries.sessions import ChildSession
 from relight.text import make_visible
 from relight.times import read_time
-from relight.web.reading.calls import CallBody, draw_call
-from relight.web.reading.choice import TextName, find_snippet, mark_hits
+from relight.web.reading.arguments import CallBody, draw_call
 from relight.web.reading.markdown import is_marked, render_markdown
+from relight.web.reading.shown_steps import TextName, find_snippet, mark_hits
 
 # of a part, in characters of HTML: with the rest of a page it stays below 300 KB
 BUDGET = 170_000

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from relight.cli.mcp.scope import Scope
+from relight.cli.mcp.project_scope import Scope
 from relight.cli.mcp.text import render
 from relight.cli.mcp.tools import TOOLS
 from relight.config import Config

@@ -12,7 +12,7 @@ from relight.judging.edits import find_edits
 from relight.text import make_visible
 from relight.web.reading.diffs import draw_counts, draw_diff
 from relight.web.reading.highlight import highlight
-from relight.web.reading.tasks import count_done, draw_tasks, find_tasks
+from relight.web.reading.task_lists import count_done, draw_tasks, find_tasks
 
 MOST_FILES = 30
 SHELL_ARGUMENTS = ("command", "cmd")
