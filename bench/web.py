@@ -197,18 +197,21 @@ def ask(connection: http.client.HTTPConnection, path: str, *, is_forced: bool = 
 
 
 def find_addresses(
-    address: str, connection: http.client.HTTPConnection | None = None
+    address: str, connection: http.client.HTTPConnection | None = None, *, sees_all: bool = True
 ) -> tuple[Addresses, list[str]]:
     """Every page and every address of the API that reads, with names that are in this store.
 
     They come from the tables of pages and queries, so that a new one is measured too. Beside them
-    are those that lack a name: the store has none of their kind.
+    are those that lack a name: the store has none of their kind. A person who does not see
+    everything is refused some of them, which are left out.
     """
-    names = find_names(connection or connect(address))
+    names = find_names(connection or connect(address), sees_all=sees_all)
     addresses: Addresses = {}
     lacking = []
-    every = [(page.path, "since" not in page.ignores) for page in PAGES]
-    every += [(query.path, "since" in query.parameters.__struct_fields__) for query in QUERIES]
+    pages = [page for page in PAGES if sees_all or not page.is_of_server]
+    queries = [query for query in QUERIES if sees_all or not query.is_of_server]
+    every = [(page.path, "since" not in page.ignores) for page in pages]
+    every += [(query.path, "since" in query.parameters.__struct_fields__) for query in queries]
     every += [(path, False) for path in SERVER_QUERIES]
     every += [(path, True) for path in VARIANTS]
     for path, has_days in every:
@@ -236,7 +239,9 @@ def make_address(
     return make
 
 
-def find_names(connection: http.client.HTTPConnection) -> dict[str, list[str]]:
+def find_names(
+    connection: http.client.HTTPConnection, *, sees_all: bool
+) -> dict[str, list[str]]:
     """Names of things in this store, by the first word of their addresses or by a whole path."""
 
     def read(path: str, rows: str, name: str) -> list[str]:
@@ -259,7 +264,7 @@ def find_names(connection: http.client.HTTPConnection) -> dict[str, list[str]]:
         "templates": read("/api/templates", "templates", "name"),
         "skills": skills,
         "experiments": read("/api/experiments/list", "experiments", "name"),
-        "moa": read("/api/moa/traces", "traces", "session_id"),
+        "moa": read("/api/moa/traces", "traces", "session_id") if sees_all else [],
     }
 
 

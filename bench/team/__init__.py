@@ -14,7 +14,7 @@ from bench.team.rows import compare_engines
 
 Rows = list[tuple[str, str, str, str]]
 PARTS = ("speed", "rows", "machines", "kills", "jobs", "trouble")
-# filling the tables alone takes almost half an hour
+# filling the tables takes some minutes and 10 GB
 NAMED_ONLY = ("pages",)
 # links, sessions and other names that differ in their values only
 MOST = 3
@@ -32,6 +32,8 @@ def main(words: list[str]) -> int:
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--mb", type=float, default=24.0, help="of records on each machine")
     parser.add_argument("--turns", type=int, default=10_000_000, help="that pages are read of")
+    parser.add_argument("--only", help="of pages: only addresses with this in them")
+    parser.add_argument("--asked", type=int, default=20, help="how often for each page")
     parser.add_argument("--tree-mb", type=float, default=100.0, help="that both engines import")
     parser.add_argument("--machines", type=int, default=16)
     parser.add_argument("--kills", type=int, default=200)
@@ -84,7 +86,7 @@ def main(words: list[str]) -> int:
             rows += describe(f"{score.counts['tried']} kinds of trouble", score, problems)
             rows += [("…", note, "", "") for note in score.notes]
         if "pages" in parts and engine.can_die:
-            rows += pages.measure(folder / "pages", engine, turns=chosen.turns)
+            rows += pages.measure(turns=chosen.turns, only=chosen.only, asked=chosen.asked)
     print_rows(rows)
     for problem in problems:
         print(problem)

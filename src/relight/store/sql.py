@@ -183,6 +183,9 @@ def write_touched(database: Connection, sessions: Iterable[int]) -> None:
     database.executemany(
         "insert into touched (id) values (?) on conflict do nothing", [(one,) for one in sessions]
     )
+    if not isinstance(database, sqlite3.Connection):
+        # PostgreSQL takes a table that it has not counted for a long one, and reads all turns
+        database.execute("analyze touched")
 
 
 def make_id_table(database: Connection, name: str, columns: str = "") -> None:

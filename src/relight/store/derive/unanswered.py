@@ -34,10 +34,11 @@ STOPPED_TOOL = """
 """
 LAST_RESULT = "(select max(finished_at) from tool_call where tool_call.session_id = session.id)"
 LAST_INPUT = f"coalesce({greatest('prompted_at', LAST_RESULT)}, 0)"
+# one row at most and no `exists`, for which PostgreSQL may read all turns to join them
 ANSWERED = f"""
     select 1 from turn where turn.session_id = session.id and total_id is null
         and coalesce(role, '') not in ('reference', 'compaction')
-        and (at > {LAST_INPUT} or (failure is not null and at >= {LAST_INPUT}))
+        and (at > {LAST_INPUT} or (failure is not null and at >= {LAST_INPUT})) limit 1
 """
 # Some clients record only sums of calls: of those, an interruption says nothing.
 SUMMED = "select 1 from turn where turn.session_id = session.id and total_id is not null"
@@ -64,7 +65,7 @@ CUT_OFF = f"""
         and (ending in ('prompt', 'result')
             or (ending = 'interrupted' and not exists ({STOPPED_TOOL}) and not exists ({SUMMED}))
             or (ending is null and {LOGGED}))
-        and not exists ({ANSWERED}) and not exists ({CONTINUED})
+        and ({ANSWERED}) is null and not exists ({CONTINUED})
 """
 
 
