@@ -239,9 +239,7 @@ def make_address(
     return make
 
 
-def find_names(
-    connection: http.client.HTTPConnection, *, sees_all: bool
-) -> dict[str, list[str]]:
+def find_names(connection: http.client.HTTPConnection, *, sees_all: bool) -> dict[str, list[str]]:
     """Names of things in this store, by the first word of their addresses or by a whole path."""
 
     def read(path: str, rows: str, name: str) -> list[str]:

@@ -8,12 +8,12 @@ from relight.store import Store
 from relight.store.queries.steps import OWN_CALLS
 from relight.store.sql import Connection, count_if, flag, list_marks, read_list, same
 
-# the later half of a session's judged calls
-LATE_CALLS = f"""(
+# the later half of the judged calls among some
+LATE_CALLS = """(
     select label from (
         select label, row_number() over (order by at nulls last, place) as number,
             count(*) over () as calls
-        from tool_call where {OWN_CALLS} and label <> 'unknown'
+        from {calls} where label <> 'unknown'
     ) as judged where number > calls / 2
 ) as late_calls"""
 
@@ -107,12 +107,12 @@ def _clear_bar(database: Connection, bar: SessionBar) -> str:
     """
     from relight.store.derive.outcomes import read_proven  # loads the rules of verdicts
 
-    late = LATE_CALLS.replace(OWN_CALLS, "tool_call.session_id = session.id")
+    own = "(select * from tool_call where tool_call.session_id = session.id) as tool_call"
     is_good = _IS_GOOD.format(
         rate=bar.failure_rate,
         recovered=bar.recovered_rate,
         errors=count_if("label = 'error'"),
-        late=late,
+        late=LATE_CALLS.format(calls=own),
     )
     if read_proven(database):
         is_good += f" or {_HAS_PROMPTS}"
@@ -176,6 +176,7 @@ def _insert_due(database: Connection, sessions: Collection[int]) -> None:
 
 def read_gate_counts(store: Store, session_id: int) -> GateCounts:
     """Return the counts of a session and of the calls in it, copied ones included."""
+    late = LATE_CALLS.format(calls=OWN_CALLS)
     return store.read(
         GateCounts,
         f"""
@@ -184,11 +185,11 @@ def read_gate_counts(store: Store, session_id: int) -> GateCounts:
                 as messages,
             count(tool_call.id) as calls,
             {count_if("label <> 'unknown'")} as judged, {count_if("label = 'error'")} as errors,
-            (select count(*) from {LATE_CALLS}) as late,
-            (select {count_if("label = 'error'")} from {LATE_CALLS}) as late_errors,
+            (select count(*) from {late}) as late,
+            (select {count_if("label = 'error'")} from {late}) as late_errors,
             coalesce(session.outcome, 'unknown') as outcome,
             session.outcome_evidence as evidence
-        from session left join tool_call on {OWN_CALLS}
+        from session left join {OWN_CALLS} on 1 = 1
         where session.id = :session
         group by session.id, session.outcome, session.outcome_evidence
         """,

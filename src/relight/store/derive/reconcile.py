@@ -311,9 +311,11 @@ def _read_known(
         database,
         KnownUsage,
         f"select {SUMS}, coalesce(sum({calls}), 0) as calls from turn"
-        f" where {test} and total_id is null and (session_id in ({scope})"
-        " or id in (select turn_id from shared_turn where session_id = :id)"
-        f" or session_id in ({inherited}) and at < coalesce(:forked_at, at + 1))",
+        f" where {test} and total_id is null and id in ("
+        f"select id from turn where session_id in ({scope})"
+        " union all select turn_id from shared_turn where session_id = :id"
+        f" union all select id from turn where session_id in ({inherited})"
+        " and at < coalesce(:forked_at, at + 1))",
         {"id": session_id, "model": model, "forked_at": _read_fork(database, session_id)},
     )
     return known

@@ -19,6 +19,8 @@ SPREAD = """coalesce(sum(calls), 0) as calls, coalesce(sum(failed), 0) as failed
     coalesce(sum(calls * calls), 0) as calls_squared,
     coalesce(sum(failed * failed), 0) as failed_squared,
     coalesce(sum(calls * failed), 0) as calls_times_failed"""
+# a sum that PostgreSQL multiplies as a whole number, in half of the time
+CALLS_OF_ONE = "cast(sum(tool_calls) as bigint)"
 # what failed calls are grouped by, and the values of groups that are ranges of numbers
 FAILURE_KEYS = ("kind", "tool", "position", "length", "category")
 RANGES = (1, 11, 31, 101, 301)
@@ -275,7 +277,7 @@ def count_tools(store: Store, chosen: Filter, *, kind: str = "") -> list[ToolCou
     # the calls of one tool at a time: those of all would be sorted twice
     statement = f"""
         select {SPREAD}, cast(? as text) as tool from (
-            select sum(tool_calls) as calls, {failed} as failed
+            select {CALLS_OF_ONE} as calls, cast({failed} as bigint) as failed
             from call_day {test or "where 1 = 1"} and tool = ? group by root_id
         ) as one having count(*) > 0
     """
@@ -292,7 +294,8 @@ def spread_calls(store: Store, chosen: Filter) -> CallSpread:
     test, values = where(chosen)
     found = store.read(
         CallSpread,
-        f"select {SPREAD} from (select sum(tool_calls) as calls, sum(tool_failures) as failed"
+        f"select {SPREAD} from (select {CALLS_OF_ONE} as calls,"
+        " cast(sum(tool_failures) as bigint) as failed"
         # without the sign SQLite would go through all sessions in their own order
         f" from session_day {test} group by +root_id) as one",
         values,

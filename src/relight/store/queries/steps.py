@@ -12,9 +12,19 @@ from relight.store import Store
 from relight.store.sql import column_list, flag, read_usd
 from relight.times import write_time
 
-SHARED = "(select turn_id from shared_turn where session_id = :session)"
-OWN_TURNS = f"(session_id = :session or id in {SHARED})"
-OWN_CALLS = f"(tool_call.session_id = :session or turn_id in {SHARED})"
+# Two parts, each found by its index: for one with `or`, PostgreSQL reads all turns.
+OWN_TURNS = """(
+    select * from turn where session_id = :session
+    union all
+    select turn.* from shared_turn join turn on turn.id = shared_turn.turn_id
+    where shared_turn.session_id = :session and turn.session_id <> :session
+) as turn"""
+OWN_CALLS = """(
+    select * from tool_call where session_id = :session
+    union all
+    select tool_call.* from shared_turn join tool_call on tool_call.turn_id = shared_turn.turn_id
+    where shared_turn.session_id = :session and tool_call.session_id <> :session
+) as tool_call"""
 IN_ORDER = "order by at nulls last, place"
 # an index finds all sessions below one root; `union` ends where parents form a circle
 FAMILY = """
@@ -131,7 +141,7 @@ def read_turns(store: Store, session_id: int) -> list[SessionTurn]:
     columns = [f"{made.get(name, name)} as {name}" for name in SessionTurn.__struct_fields__]
     return store.read(
         SessionTurn,
-        f"select {', '.join(columns)} from turn where {OWN_TURNS} {IN_ORDER}",
+        f"select {', '.join(columns)} from {OWN_TURNS} {IN_ORDER}",
         {"session": session_id},
         {"at": write_time, "cost_usd": read_usd, "is_shared": bool},
     )
@@ -152,7 +162,7 @@ def read_tool_calls(store: Store, session_id: int) -> list[SessionCall]:
     """Return a session's tool calls in the order of their times."""
     return store.read(
         SessionCall,
-        f"select {column_list(SessionCall)} from tool_call where {OWN_CALLS} {IN_ORDER}",
+        f"select {column_list(SessionCall)} from {OWN_CALLS} {IN_ORDER}",
         {"session": session_id},
         {"at": write_time, "finished_at": write_time},
     )
@@ -163,8 +173,8 @@ def read_trace_turns(store: Store, session_id: int) -> list[TraceTurn]:
     known = ", ".join(TraceTurn.__struct_fields__[:-1])
     return store.read(
         TraceTurn,
-        f"select {known}, {flag('session_id <> :session')} as is_shared from turn"
-        f" where {OWN_TURNS} {IN_ORDER}",
+        f"select {known}, {flag('session_id <> :session')} as is_shared"
+        f" from {OWN_TURNS} {IN_ORDER}",
         {"session": session_id},
         {"is_shared": bool},
     )
@@ -174,14 +184,14 @@ def read_trace_calls(store: Store, session_id: int) -> list[TraceCall]:
     """Return a session's tool calls in the order of their times."""
     return store.read(
         TraceCall,
-        f"select {column_list(TraceCall)} from tool_call where {OWN_CALLS} {IN_ORDER}",
+        f"select {column_list(TraceCall)} from {OWN_CALLS} {IN_ORDER}",
         {"session": session_id},
     )
 
 
 def read_test_runs(store: Store, session_id: int) -> dict[int, str]:
     """Return `passed` or `failed` for each call of a session that ran tests, by the call's id."""
-    statement = f"select id, tests from tool_call where {OWN_CALLS} and tests is not null"
+    statement = f"select id, tests from {OWN_CALLS} where tests is not null"
     return dict(store.query(statement, {"session": session_id}))
 
 
