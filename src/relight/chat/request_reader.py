@@ -26,8 +26,7 @@ FIELDS: dict[WireFormat, str] = {
     "messages": "messages",
     "gemini": "contents",
 }
-# how much of earlier conversations is remembered, in blocks of which size, and how many ways to go
-# on from one block
+# limits of the earlier conversations in memory: their size, that of a block, the blocks after one
 REMEMBERED_BYTES = 32 << 20
 BLOCK_BYTES = 16 << 10
 MOST_BRANCHES = 32

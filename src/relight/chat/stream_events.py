@@ -74,7 +74,7 @@ def decode_events(name: WireFormat, stream: bytes) -> Events:
 
 
 def _decode_alike(stream: bytes) -> Events:
-    """The chunks of an answer in words; those in the middle differ in their words alone.
+    """The chunks of an answer in words; those in the middle have only words to add.
 
     Raise if they differ in more. Nothing but their words is decoded, in half the time.
     """

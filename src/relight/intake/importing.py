@@ -227,7 +227,7 @@ def find_origins(
 
 
 def check_work(store: Store, name: str, origins: Sequence[Origin]) -> Iterator[Work]:
-    """Yield those of some files of a source that have something new."""
+    """Yield the files among these that have something new."""
     aside = read_aside(store)
     for origin in origins:
         mark = read_marks(store, name, origin.path).get("")

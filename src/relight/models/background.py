@@ -65,7 +65,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which has no forks
     os.register_at_fork(
         before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_loading.release
     )
-# by the loop, and by the proxy of those that fetch pages
+# keyed by the loop, and for clients that fetch pages by their proxy
 _clients: dict[tuple[int, str | None], "AsyncClient"] = {}
 
 

@@ -214,7 +214,7 @@ def _join(text: str) -> str:
 
 
 def _compose(text: str) -> str:
-    """The text with accents in one character with their letters."""
+    """Return the text in its composed form: a letter and its accent are one character."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 

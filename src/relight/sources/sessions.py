@@ -48,9 +48,9 @@ Sn = TypeVar("Sn", bound=SessionState)
 
 
 class SessionReader(StatefulReader[Sn]):
-    """A reader of files that hold one session each, whose records do not repeat what it is."""
+    """A reader of files with one session each, whose facts are not repeated in each record."""
 
-    # what a session with a parent is
+    # the kind of a session that has a parent
     parent_kind: ClassVar[Literal["subagent", "fork"]] = "subagent"
 
     def see(

@@ -195,7 +195,7 @@ def count_more_runs(
 def count_more_runs_of_jobs(
     jobs: tuple[tuple[Tally, Tally], ...], *, margin: float = MARGIN, share: float = 0.2
 ) -> int | None:
-    """`count_more_runs` over several jobs: each model's further runs are spread as those so far."""
+    """`count_more_runs` for several jobs, over which further runs are spread as those so far."""
     shared = [(a, b) for a, b in jobs if a.runs and b.runs]
     if len(shared) == 1:
         return count_more_runs(*shared[0], margin=margin, share=share)

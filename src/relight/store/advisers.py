@@ -36,7 +36,7 @@ class AdviserSums(Struct, frozen=True):
 
 
 class AdviserArm(Struct, frozen=True):
-    """Sessions that an adviser was muted in, or not."""
+    """The sessions in which an adviser was muted, or those in which it was not."""
 
     adviser: str
     is_muted: int

@@ -73,7 +73,7 @@ def read_spent(store: Store, chosen: Filter) -> DayCost:
 
 
 def read_later_costs(store: Store, chosen: Filter, moments: Mapping[str, int]) -> dict[str, int]:
-    """Return what was paid on each of some days after a moment of that day."""
+    """Return the cost of each of these days, from the moment that is given for it."""
     if not moments:
         return {}
     test, values = where(chosen)

@@ -76,8 +76,8 @@ def read_source_session(store: Store, session_id: int) -> SourceSession:
     )[0]
 
 
-# Successes whose calls hardly ever failed, or no more in their later half, and that no template was
-# made from. Signs of success are enough for a candidate: what it is worth is measured.
+# Successful sessions without a template whose calls hardly ever failed, at least in the later half.
+# Signs of success are enough for a candidate: what it is worth is measured.
 _CLEARS_BAR = """
     ({is_good}) and root_id = session.id and is_frozen = 0
         and (select sum(tool_calls) from session_day where session_id = session.id) >= {calls}

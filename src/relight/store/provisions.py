@@ -11,8 +11,8 @@ from relight.store.sql import column_list, count_if, divide, insert, list_marks
 # A session is known by its agent's own id, which was given when it began.
 _FOLLOWED = """session.key = provision.session_key
         and (provision.source is null or provision.source = session.source)"""
-# A fork goes on from what its parent began with, so it is part of its parent's arm and no session
-# of its own there, even if it was dealt an arm.
+# A fork continues what its parent began with. So it counts with its parent's arm, not as another
+# session, even if it was dealt an arm.
 # Provisions are few: a `cross join` makes SQLite look up their sessions, not go through all.
 BEGUN = f"""
     from provision cross join session

@@ -124,7 +124,7 @@ def find_open_run(store: Store, job_id: int) -> str | None:
 
 
 def find_held_runs(store: Store, holder: str, status: str) -> list[HeldRun]:
-    """The claimed, or the running, runs of a holder."""
+    """Return the open runs of a holder with this status, claimed or running."""
     return store.read(
         HeldRun,
         f"select {column_list(HeldRun)} from run where holder = ? and {_OPEN} and status = ?"

@@ -1,9 +1,9 @@
 """Sessions cut by task: from one prompt that begins something new to the next.
 
-A session often does several tasks, one after the other. Each is material of its own, with the
-evidence of its own part: what the tests said there, and how the next prompt reads. A prompt that
-only answers, thanks or corrects goes on with the task before it. So do a harness' complaint about
-the form of an answer, and what is too short to learn from.
+A session often does several tasks, one after the other. Each task is judged by the evidence in its
+part of the session: the results of its tests, and the prompt that follows it. A prompt that only
+answers, thanks or corrects continues the task before it. So do a harness' complaint about the form
+of an answer, and a part that is too short to learn from.
 """
 
 import re

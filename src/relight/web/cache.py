@@ -17,7 +17,7 @@ OLDEST_SECONDS = 20.0
 # While an import writes, the version changes all the time. A slow response is then rebuilt less
 # often, so that no address takes more than a tenth of a processor.
 TIMES_AS_LONG, OUTDATED_SECONDS = 10, 10.0
-# the path, the query, and who asked, by a token that shows everything or not
+# the path, the query, and the rights of the token that asks
 Key = tuple[str, bytes, tuple[int, bool] | None]
 
 

@@ -237,7 +237,7 @@ class Rules:
 
 
 def join_patterns(patterns: Iterable[str]) -> str:
-    """Return one pattern that matches what any of several does."""
+    """Return one pattern that matches if any of several does."""
     return "|".join(f"(?:{pattern})" for pattern in patterns)
 
 

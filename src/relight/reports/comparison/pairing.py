@@ -253,7 +253,7 @@ def _add_forecast(
     tallies = tuple(_tally(shared))
     cells = [(a[job.job, job.project], b[job.job, job.project]) for job in shared]
     ours, theirs = sum(two.recent for _, two in cells), sum(one.recent for one, _ in cells)
-    if not ours:  # B rests: its share of all runs
+    if not ours:  # B has no recent runs: take its share of all runs
         ours, theirs = sum(two.runs for _, two in cells), sum(one.runs for one, _ in cells)
     share = ours / (ours + theirs)
     more = odds.count_more_runs_of_jobs(tallies, margin=margin, share=share)

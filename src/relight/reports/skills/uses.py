@@ -129,7 +129,7 @@ def record_skill_invocation(
     cost = values.pop("cost_usd", None)
     if cost is not None and cost_status != "unknown":
         values["cost_nanos"] = round(cost * 1e9)
-    # the latest possible begin of a use without one
+    # the latest possible start of a use whose start is unknown
     begun_at = min(int(time.time() * 1000), values.get("completed_at", LATEST_MS))
     with store.transaction() as database:
         if name is None:

@@ -136,7 +136,7 @@ def _columns(database: sqlite3.Connection, table: str) -> set[str]:
 
 
 def _is_unmarked_branch(database: sqlite3.Connection, session: dict[str, Any]) -> bool:
-    """True for a branch of an older Hermes, or of its API: only the parent's end tells of it."""
+    """True for a branch of an older Hermes, or of its API: only the parent's end shows it."""
     if not session.get("parent_session_id") or _parent_kind(session) != "compaction":
         return False
     statement = "select 1 from sessions where id = ? and end_reason = 'branched' and ended_at <= ?"

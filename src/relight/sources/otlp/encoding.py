@@ -1,4 +1,4 @@
-"""Requests of OTLP over HTTP in protobuf: what `wire` parses, written."""
+"""Writes requests of OTLP over HTTP in protobuf, which `otlp_requests` parses."""
 
 from collections.abc import Iterable, Mapping
 from itertools import groupby

@@ -218,8 +218,7 @@ def _drop_recorded_calls(database: Connection) -> set[int]:
 def drop_repeated(reports: Sequence[CallReportRow]) -> list[CallReportRow]:
     """Return the reports without the spans of calls that a log record reports as well.
 
-    With the id of a request they are one report already, but some servers send none. Only log
-    records have a cost, which tells them from spans.
+    If the server sent a request id, they are one report already. Only log records have a cost.
     """
     plain = [one for one in reports if one.request is None and one.failure is None]
     logs = [one for one in plain if one.cost_nanos is not None]

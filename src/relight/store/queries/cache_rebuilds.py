@@ -11,7 +11,7 @@ HOUR_MS = 60 * 60_000
 # the lengths of pauses in minutes that a report lists apart
 LENGTHS = (5, 15, 30, 60, 240)
 IS_SHORT = f"cause = 'pause' and pause_ms <= {HOUR_MS}"
-# nothing of the others is avoidable; without a price it is unknown whether anything is
+# other rebuilds cannot be avoided; without a price the avoidable cost is unknown
 AVOIDABLE = f"""case when {IS_SHORT} then write_nanos - read_nanos
     when write_nanos is not null then 0 end"""
 

@@ -245,7 +245,7 @@ class TapePart(Struct, frozen=True, kw_only=True):
 
     @property
     def read_origin(self) -> Origin:
-        """The file as its own machine knows it."""
+        """The file by its name on the machine that it is from."""
         if self.machine is None:
             return self.origin
         return replace(self.origin, path=self.origin.path.removeprefix(f"{self.machine}:"))

@@ -21,7 +21,7 @@ class JsonHook(Struct, frozen=True):
 
     words: str
     events: tuple[str, ...]
-    # for some events, the values of which the agent calls it
+    # by event, the pattern of the values for which the agent calls the hook
     matchers: Mapping[str, str] = {}
 
     def has(self, path: Path, text: str, command: str) -> bool:

@@ -293,7 +293,7 @@ def _link_step(view: View, step: PeriodStep) -> str:
 
 
 def _call_all(names: Sequence[str | None], by: SeriesKey) -> list[str]:
-    """Return names as charts and tables show them; a project by its folder, alike ones by two."""
+    """Return names as charts and tables show them; a project is its last folder, or two."""
     if by != "project":
         return [name or NAMELESS[by] for name in names]
     parts = [(name or "").rstrip("/").split("/") for name in names]

@@ -266,7 +266,7 @@ def _read_settings(store: Store, name: str) -> dict[str, Any]:
 
 
 def _find_times(store: Store, job: JobReport, *, now: int) -> list[str]:
-    """The next times of a job; of another scheduler's only the one that it named itself."""
+    """Return the next times of a job; another scheduler names only the first."""
     due = read_time(job.next_run_at)
     if due is None:
         return []

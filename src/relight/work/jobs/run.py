@@ -203,7 +203,7 @@ def _attempt(
     *earlier, last = attempts.results
     if not last.timed_out:
         return attempts
-    # an attempt had what was left of the limit: the limit is what a person set
+    # an attempt gets the rest of the run's limit, but a person knows the whole limit
     last = replace(last, ended_by=format_limit(task.job.timeout_seconds))
     return replace(attempts, results=[*earlier, last])
 

@@ -272,7 +272,7 @@ def _write_row(database: Connection, row: InvocationRow) -> int:
 
 
 def _lay_over(row: InvocationRow, given: Values | None, read_day: ReadDay) -> InvocationRow:
-    """Return a use with the facts about it, if any, over what is derived."""
+    """Return a use; recorded facts about it override derived values."""
     known = given or {}
     changes: Values = {**known, "is_told": int(given is not None)}
     invoked_at = known.get("invoked_at", row.invoked_at)
