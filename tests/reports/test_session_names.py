@@ -6,7 +6,9 @@ import pytest
 
 import build
 from relight.errors import MissingError
-from relight.reports.sessions import find_session, shorten_names
+from relight.reports.labels import label_session
+from relight.reports.sessions import find_session, read_session, shorten_names
+from relight.reports.trace import read_trace
 from relight.store import Store
 from relight.store.queries.sessions import read_name
 
@@ -104,3 +106,11 @@ def test_ends_that_fit_no_session_are_refused(store: Store) -> None:
     for typed in ("2026..zz", "..", "gone:2026..0000"):
         with pytest.raises(MissingError):
             find_session(store, typed)
+
+
+def test_what_reads_or_labels_a_session_takes_its_name(store: Store) -> None:
+    label_session(store, "claude-code:s10", "success")
+    assert read_session(store, "last").outcome == "success"
+    assert read_trace(store, "last") == read_trace(store, find_session(store, "last"))
+    with pytest.raises(MissingError, match="there is no session 'nowhere'"):
+        label_session(store, "nowhere", "success")

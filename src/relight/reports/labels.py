@@ -14,6 +14,7 @@ from relight.judging.features import read_scoring_table
 from relight.judging.outcomes import read_sign_table
 from relight.judging.scoring import Example, Weights, read_default_weights, refit
 from relight.model import OUTCOMES
+from relight.reports.sessions import find_session
 from relight.reports.transcript import read_transcript
 from relight.store import Store, labels
 from relight.store.derive import scores
@@ -34,9 +35,19 @@ class Labelling(Struct, frozen=True):
 
 
 def label_session(
-    store: Store, session_id: int, outcome: str, *, why: str | None = None, now: int | None = None
+    store: Store,
+    session_id: int | str,
+    outcome: str,
+    *,
+    why: str | None = None,
+    now: int | None = None,
 ) -> None:
-    """Record a person's label of a session, in place of an earlier one; `clear` removes it."""
+    """Record a person's label of a session, in place of an earlier one; `clear` removes it.
+
+    A session is named by its row, or as in `find_session`.
+    """
+    if isinstance(session_id, str):
+        session_id = find_session(store, session_id)
     if outcome not in (*OUTCOMES, CLEAR):
         choices = ", ".join((*OUTCOMES, CLEAR))
         raise RelightError(f"{outcome!r} is not an outcome", f"use one of {choices}")

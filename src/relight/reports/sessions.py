@@ -174,8 +174,13 @@ def _count_common(one: str, other: str) -> int:
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
-def read_session(store: Store, session_id: int) -> SessionReport:
-    """Return what is known of a session, with all its turns and tool calls."""
+def read_session(store: Store, session_id: int | str) -> SessionReport:
+    """Return what is known of a session, with all its turns and tool calls.
+
+    A session is named by its row, or as in `find_session`.
+    """
+    if isinstance(session_id, str):
+        session_id = find_session(store, session_id)
     return SessionReport(
         **asdict(read_head(store, session_id)),
         turns=read_turns(store, session_id),

@@ -16,7 +16,7 @@ from relight.errors import MissingError, RelightError
 from relight.model import TOKENS, TokenCounts
 from relight.reports.call_subjects import find_child, find_subject
 from relight.reports.conversation import Conversation, Item, StepKind, arrange
-from relight.reports.sessions import SessionReport, read_session
+from relight.reports.sessions import SessionReport, find_session, read_session
 from relight.reports.spirals import number_spirals
 from relight.reports.transcript import find_facts, read_records
 from relight.sources import find_source
@@ -188,8 +188,13 @@ def read_numbered(store: Store, session_id: int, *, has_texts: bool = True) -> N
     return Numbered(facts, _add_pauses(items, known), turns, known, owners, silence)
 
 
-def read_trace(store: Store, session_id: int, *, has_texts: bool = True) -> Trace:
-    """Return the steps of a session with all their texts, or without any."""
+def read_trace(store: Store, session_id: int | str, *, has_texts: bool = True) -> Trace:
+    """Return the steps of a session with all their texts, or without any.
+
+    A session is named by its row, or as in `find_session`.
+    """
+    if isinstance(session_id, str):
+        session_id = find_session(store, session_id)
     numbered = read_numbered(store, session_id, has_texts=has_texts)
     items = numbered.items
     spirals = number_spirals(store, session_id)
