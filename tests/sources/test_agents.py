@@ -416,6 +416,27 @@ def test_a_locked_database_is_counted_and_read_later(
         assert read_tokens(store) == expect_tokens(agent)
 
 
+def test_a_database_without_a_log_is_not_read_in_the_midst_of_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relight.sources.files.LOCK_WAIT_SECONDS", 0.05)
+    database = agents.open_opencode(tmp_path)
+    agents.write_opencode(database)
+    database.execute("pragma journal_mode = delete")
+    with build.open_home(tmp_path) as store:
+        database.executescript("pragma cache_size = 1; begin; delete from part")
+        # more than is cached, so that the file itself is changed
+        for number in range(50):
+            database.execute(
+                "insert into session_message values (?, 's', 'user', ?)", (number, "x" * 4000)
+            )
+        assert imported(store, tmp_path, "opencode").unreadable == 1
+        database.execute("rollback")
+        database.close()
+        assert imported(store, tmp_path, "opencode").unreadable == 0
+        assert read_tokens(store) == expect_tokens("opencode")
+
+
 def test_a_database_of_a_newer_schema_is_reported(tmp_path: Path) -> None:
     database = agents.open_opencode(tmp_path)
     agents.write_opencode(database)

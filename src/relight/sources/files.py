@@ -94,11 +94,13 @@ def join_origins(main: Origin, beside: Origin | None) -> Origin:
 def open_database(path: str) -> "Connection":
     """A read-only connection to another program's SQLite file.
 
-    The file must never be opened as bytes: closing it would drop the locks of the program.
+    The file must never be opened as bytes: closing it would drop the locks of the program. One
+    that nobody writes, which has no log and no journal, is read without locks.
     """
     import sqlite3
 
-    mode = "ro" if Path(f"{path}-wal").exists() else "ro&immutable=1"
+    is_written = any(Path(f"{path}-{one}").exists() for one in ("wal", "journal"))
+    mode = "ro" if is_written else "ro&immutable=1"
     uri = f"{Path(path).absolute().as_uri()}?mode={mode}"
     connection = sqlite3.connect(uri, uri=True, timeout=LOCK_WAIT_SECONDS)
     connection.row_factory = sqlite3.Row
