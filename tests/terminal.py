@@ -9,6 +9,7 @@ import subprocess
 import sys
 import termios
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -98,6 +99,15 @@ class Screen:
 
     def has(self, text: str) -> bool:
         return text in self.shown
+
+    def settle(self, seconds: float = 2.0) -> None:
+        """Wait until nothing new is shown for some seconds."""
+        seen, since = -1, time.monotonic()
+        until = since + 60
+        while time.monotonic() < min(since + seconds, until):
+            if len(self.shown) != seen:
+                seen, since = len(self.shown), time.monotonic()
+            time.sleep(0.05)
 
     def wait_for(self, test: Callable[[], object]) -> None:
         try:

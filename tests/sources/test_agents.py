@@ -720,3 +720,16 @@ def test_a_call_of_qwens_sub_agent_counts_once_whether_or_not_it_has_a_file(
         assert total.output_tokens == WHOLE + used.output
         child = f"{agents.SESSION}/explore-7"
         assert read_session_row(store, child) == ("subagent", agents.SESSION, 1)
+
+
+def test_a_call_of_qwen_in_a_terminal_is_none_of_a_sub_agent(tmp_path: Path) -> None:
+    used = TRUTH[2]
+    counted: dict[str, Any] = {"input_token_count": used.prompt, "output_token_count": used.output}
+    name = f"{agents.SESSION}########2"  # as it names its own requests there
+    told = agents.qwen_telemetry(15, "api_response", prompt_id=name, model=agents.MODEL, **counted)
+    lines = agents.qwen_session()
+    agents.write_qwen(tmp_path, [*lines[:3], told, *lines[3:]])
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        assert report(store, ("source",)).total.output_tokens == WHOLE
+        assert store.query("select count(*) from session") == [(1,)]

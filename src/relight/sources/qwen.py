@@ -296,6 +296,10 @@ def _name_agent_call(session: str, used: UsageMetadata) -> str:
 
 
 def _find_agent(event: dict[str, Any], session: str) -> str | None:
-    """The sub-agent in the name of a request, `<session>#<agent>#<round>`."""
+    """The sub-agent in the name of a request, `<session>#<agent>#<round>`.
+
+    In a terminal, the requests of the session itself are `<session>########<round>`.
+    """
     owner, _, rest = str(event.get("prompt_id") or "").partition("#")
-    return rest.rpartition("#")[0] or None if owner == session else None
+    agent = rest.rpartition("#")[0]
+    return agent if agent.strip("#") and owner == session else None

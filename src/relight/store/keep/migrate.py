@@ -16,7 +16,7 @@ from relight.store import MIGRATIONS, Store
 from relight.store.sql import Connection
 
 # one more whenever a rule changes figures or outcomes that are already recorded
-RULES = 5
+RULES = 6
 KEY = "rules"
 CHANGED = "the rules have changed since this was derived: run `relight rebuild`"
 
