@@ -259,7 +259,7 @@ class Config(Settings, kw_only=True):
     def trace_folder(self) -> Path:
         if not self.moa.trace_dir:
             return self.home / "moa-traces"
-        from relight.checks import expand_path
+        from relight.locks import expand_path
 
         return expand_path("moa.trace_dir", self.moa.trace_dir)
 

@@ -1,9 +1,10 @@
 """Files for their owner alone, files that one process at a time holds, objects renewed in forks."""
 
 import os
+import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +19,7 @@ FILE_MODE = 0o600
 LOCKED_BYTE = 2**31 - 2
 WAIT_SECONDS = 0.05
 IS_WINDOWS = os.name == "nt"
+_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))", re.ASCII)
 
 
 def make_folder(path: Path) -> None:
@@ -210,3 +212,23 @@ def _renew_all() -> None:
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no forks
     os.register_at_fork(after_in_child=_renew_all)
+
+
+def expand_path(setting: str, text: str, *, environment: Mapping[str, str] | None = None) -> Path:
+    """Return a path with `~`, `$NAME` and `${NAME}` replaced; raise for a variable that is not set.
+
+    >>> expand_path("moa.trace_dir", "$DATA/x", environment={"DATA": "/data"}).as_posix()
+    '/data/x'
+    """
+    known = os.environ if environment is None else environment
+
+    def read_variable(found: re.Match[str]) -> str:
+        name = found[1] or found[2]
+        if not known.get(name):
+            raise RelightError(
+                f"{setting} = {text!r}: the variable {name} is not set",
+                f"set {name}, or write the folder without it",
+            )
+        return known[name]
+
+    return Path(_VARIABLE.sub(read_variable, text)).expanduser()

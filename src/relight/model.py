@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from relight.checks import LATEST_MS
 from relight.names import blake2b
+from relight.times import LATEST_MS
 
 Moment = Annotated[int, Meta(ge=0, lt=LATEST_MS)]
 MOST_TOKENS = 10**11  # of one call: more is an error, and sums would not fit

@@ -1,6 +1,7 @@
 """Names: safe ones from any text, for files and for tools in model APIs, and one for each model.
 
-A model has many names; reports group by the one that `data/models.toml` gives it.
+A model has many names; reports group by the one that `data/models.toml` gives it. Addresses of
+private networks are recognised here as well.
 """
 
 import re
@@ -130,3 +131,16 @@ def read_model_rules() -> ModelRules:
         keep=frozenset(table["keep"]),
         aliases=table["aliases"],
     )
+
+
+def is_private(address: str) -> bool:
+    """True if an IP address is of this machine or of a private network; False for a name."""
+    import ipaddress
+
+    try:
+        known = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(known, ipaddress.IPv6Address) and known.ipv4_mapped:
+        known = known.ipv4_mapped
+    return known.is_loopback or (known.is_private and not known.is_unspecified)

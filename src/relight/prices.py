@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from relight.checks import is_private
 from relight.data import read_data
 from relight.model import Cost, Usage
-from relight.names import find_model_name
+from relight.names import find_model_name, is_private
 
 if TYPE_CHECKING:
     from relight.config import Settings

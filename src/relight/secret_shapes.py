@@ -22,8 +22,8 @@ from typing import Any
 
 from msgspec import Struct, toml
 
-from relight.data import beginnings, read_data
-from relight.data.beginnings import ANYTHING, Beginnings, read_beginnings
+from relight.beginnings import ANYTHING, Beginnings, read_beginnings
+from relight.data import read_data
 from relight.locks import write_private
 
 # Python's own reader of expressions; type checkers do not know it
@@ -346,9 +346,8 @@ def write_search(letter: str, anchors: Iterable[Anchor]) -> str:
 
 def _name_version() -> bytes:
     """A hash of everything that the expressions of the scan come from."""
-    code = [
-        Path(module.__file__ or "").read_bytes() for module in (sys.modules[__name__], beginnings)
-    ]
+    modules = [sys.modules[name] for name in (__name__, Beginnings.__module__)]
+    code = [Path(module.__file__ or "").read_bytes() for module in modules]
     words = [sys.version.encode(), read_data("redact.toml").encode(), *code]
     return blake2b(b"\0".join(words), digest_size=16).digest()
 

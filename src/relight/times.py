@@ -5,10 +5,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from relight.checks import LATEST_MS, describe, refuse
-from relight.errors import RelightError
+from relight.errors import RelightError, describe, refuse
 
 QUARTER_HOUR_MS = 900_000
+# the year 9999: from 1970 to there a moment has a day in every zone
+LATEST_MS = 253_370_764_800_000
 # as people type them; eight digits are a date, 20261115
 SECONDS = re.compile(r"(?!\d{8}$)\d{1,10}(\.\d+)?", re.ASCII)
 

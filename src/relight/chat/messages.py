@@ -274,3 +274,15 @@ def split_ends(text: str, room: int) -> tuple[str, str]:
     """
     head = room * _HEAD_PERCENT // 100
     return text[:head], text[len(text) - room + head :]
+
+
+def describe_arguments(shape: type[Any]) -> tuple[str, dict[str, Any]]:
+    """Return the description of a Struct of arguments, its docstring, and its JSON schema."""
+    from inspect import cleandoc
+
+    import msgspec
+
+    _, parts = msgspec.json.schema_components([shape])
+    schema = dict(parts[shape.__name__])
+    schema.pop("title", None)
+    return cleandoc(schema.pop("description", "")), schema

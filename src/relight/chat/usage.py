@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from relight.checks import describe
 from relight.data import read_data
+from relight.errors import describe
 from relight.model import BUCKETS, MOST_TOKENS, Usage
 
 # the names of nested fields, from the outside in

@@ -18,8 +18,7 @@ import msgspec
 
 from relight.chat.answers import read_answer
 from relight.chat.usage import FoundUsage, read_count, read_usage
-from relight.checks import check_choice, check_count, describe
-from relight.errors import RelightError
+from relight.errors import RelightError, check_choice, check_count, describe
 from relight.judging.failures import classify_error
 from relight.model import MOST_TOKENS, OUTCOMES, Cost, Failure, OutcomeName, Usage
 from relight.prices import MOST_USD, reported_cost

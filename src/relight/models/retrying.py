@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from relight.checks import describe, refuse
-from relight.errors import RelightError
+from relight.errors import RelightError, describe, refuse
 from relight.judging.failures import classify_error, read_kinds
 from relight.model import Failure
 

@@ -11,8 +11,7 @@ from statistics import NormalDist
 
 from msgspec import Struct
 
-from relight.checks import refuse
-from relight.errors import RelightError
+from relight.errors import RelightError, refuse
 
 Counts = tuple[float, float]
 """An arm's (successes, failures); runs of unknown outcome are in neither."""

@@ -15,8 +15,7 @@ from relight.chat.messages import read_entries
 from relight.chat.shorten import clean_text
 from relight.chat.similarity import LIMIT, Vector, weigh_words
 from relight.chat.validity import validate_messages
-from relight.checks import check_count, check_text
-from relight.errors import RelightError
+from relight.errors import RelightError, check_count, check_text
 from relight.judging.scoring import Score, score_session
 from relight.model import OUTCOMES
 from relight.reports.labels import read_fitted_weights

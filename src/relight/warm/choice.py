@@ -7,8 +7,7 @@ from msgspec import Struct
 
 from relight.chat.shorten import clean_text
 from relight.chat.similarity import name_words, weigh_words
-from relight.checks import describe, refuse
-from relight.errors import RelightError
+from relight.errors import RelightError, describe, refuse
 from relight.judging.kinds import CATEGORIES
 from relight.store import Store
 from relight.store.sql import Connection

@@ -11,8 +11,7 @@ from relight.chat.messages import read_entries, read_text, to_anthropic
 from relight.chat.shorten import shorten_text
 from relight.chat.tokens import estimate_messages, estimate_tokens
 from relight.chat.validity import check_messages, validate_messages
-from relight.checks import check_choice, describe
-from relight.errors import RelightError
+from relight.errors import RelightError, check_choice, describe
 from relight.names import tool_name
 from relight.store.templates import Template
 from relight.warm.seeds import STYLES, extract_seed

@@ -10,8 +10,7 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from relight.checks import check_choice, describe, refuse
-from relight.errors import MissingError, RelightError
+from relight.errors import MissingError, RelightError, check_choice, describe, refuse
 from relight.judging.kinds import CATEGORIES, TASK_TYPES
 from relight.store import Store
 from relight.store import templates as table

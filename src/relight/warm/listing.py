@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from relight.checks import check_choice, check_count, check_text, refuse
-from relight.errors import MissingError
+from relight.errors import MissingError, check_choice, check_count, check_text, refuse
 from relight.reports.filters import is_in_project
 from relight.store import Store
 from relight.store.provisions import count_provisions, read_provisions

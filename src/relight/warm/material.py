@@ -10,8 +10,7 @@ from msgspec import Struct
 from relight.chat.blocks import skip_injected
 from relight.chat.shorten import clean_text
 from relight.chat.validity import check_messages
-from relight.checks import describe, refuse
-from relight.errors import RelightError
+from relight.errors import RelightError, describe, refuse
 from relight.redact import redact
 from relight.reports.transcript import read_transcript
 from relight.store import Store

@@ -17,8 +17,7 @@ from msgspec import Struct
 
 from relight.chat.shorten import clean_text
 from relight.chat.tokens import estimate_tokens
-from relight.checks import check_choice
-from relight.errors import RelightError
+from relight.errors import RelightError, check_choice
 from relight.redact import find_secrets
 from relight.store import Store, provisions, templates
 from relight.store.provisions import DealtLesson, Decision, read_lessons

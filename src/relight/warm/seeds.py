@@ -21,8 +21,7 @@ from msgspec.structs import replace
 from relight.chat.messages import Entry, list_own, read_entries
 from relight.chat.shorten import shorten_text
 from relight.chat.tokens import estimate_messages, estimate_tokens
-from relight.checks import check_choice, check_count
-from relight.errors import RelightError
+from relight.errors import RelightError, check_choice, check_count
 from relight.text import strip_hidden
 from relight.warm.units import (
     CallUnit,

@@ -15,9 +15,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import asdict
 
-from relight.checks import expand_path
 from relight.intake.importing import Imported
-from relight.locks import make_folder, open_private
+from relight.locks import expand_path, make_folder, open_private
 from relight.redact import redact_text
 from relight.store import Store
 from relight.store.alarms import has_new_runs

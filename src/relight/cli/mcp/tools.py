@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from relight.checks import describe_arguments
+from relight.chat.messages import describe_arguments
 from relight.cli.mcp.project_scope import Scope
 from relight.cli.mcp.tool_shapes import (
     AskCost,

@@ -8,8 +8,7 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 from msgspec.structs import replace
 
-from relight.checks import check_number, check_text, refuse
-from relight.errors import MissingError, RelightError, as_typed
+from relight.errors import MissingError, RelightError, as_typed, check_number, check_text, refuse
 from relight.reports.comparison.arms import (
     ModelArm,
     choose_arms,

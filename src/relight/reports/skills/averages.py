@@ -7,8 +7,7 @@ from datetime import date, timedelta
 
 from msgspec import Struct
 
-from relight.checks import check_count, check_number, refuse
-from relight.errors import ParameterError
+from relight.errors import ParameterError, check_count, check_number, refuse
 from relight.reports.coverage import show_interval
 from relight.stats.rates import (
     Estimate,

@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
-from relight.checks import (
-    LATEST_MS,
+from relight.errors import (
+    ParameterError,
     check_choice,
     check_count,
     check_number,
@@ -16,7 +16,6 @@ from relight.checks import (
     describe,
     refuse,
 )
-from relight.errors import ParameterError
 from relight.model import row_id
 from relight.redact import redact_text
 from relight.sources import list_sources
@@ -26,7 +25,7 @@ from relight.store.derive.skills import facts
 from relight.store.derive.skills import uses as invocations
 from relight.store.derive.skills.facts import SkillFact, Values
 from relight.store.queries.skills import SkillUseDay, find_session_roots
-from relight.times import take_time
+from relight.times import LATEST_MS, take_time
 
 WAYS = ("cron", "tool", "slash", "preload", "auto")
 STATUSES = ("reported", "estimated", "included", "unknown")

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from relight.checks import LATEST_MS
 from relight.sources.otlp.names import find_text, is_dropped, read_table
 from relight.sources.otlp.otlp_requests import WireRecord, WireScope
+from relight.times import LATEST_MS
 
 # a record from later than this is dated by its arrival: the sender's clock is wrong
 SKEW_MS = 10 * 60_000

@@ -5,12 +5,12 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from relight.checks import LATEST_MS
 from relight.errors import RelightError
 from relight.names import find_model_name
 from relight.store import Store
 from relight.store.jobs import IS_NAMED_AFTER
 from relight.store.sql import like
+from relight.times import LATEST_MS
 
 LONGEST_NAME = 4000  # longer than the path of any folder
 # the sessions of jobs: of their runs, of earlier attempts, and those whose run a ledger has lost

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
-from relight.checks import check_text
+from relight.errors import check_text
 from relight.store import Store
 from relight.store.derive.skills.uses import KNOWN_NANOS
 from relight.store.sql import column_list, read_usd

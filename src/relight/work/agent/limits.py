@@ -5,7 +5,7 @@ import threading
 import msgspec
 from msgspec import Struct
 
-from relight.checks import check_count, check_number
+from relight.errors import check_count, check_number
 from relight.intake.recorder import SessionTracker
 from relight.judging.kinds import find_meaning
 

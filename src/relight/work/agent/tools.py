@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from relight.checks import describe_arguments
+from relight.chat.messages import describe_arguments
 from relight.errors import RelightError
 from relight.work.agent import fetch, file_tools
 from relight.work.agent.context import (

@@ -9,8 +9,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from relight.checks import check_count, check_number
-from relight.errors import RelightError
+from relight.errors import RelightError, check_count, check_number
 
 NAME_LIMIT = 80
 WARM, COLD = "warm", "cold"

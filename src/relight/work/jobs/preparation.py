@@ -231,7 +231,7 @@ def is_local(address: str) -> bool:
     >>> is_local("http://127.0.0.1@203.0.114.9/v1"), is_local("https://8.8.8.8")
     (False, False)
     """
-    from relight.checks import is_private
+    from relight.names import is_private
 
     try:
         host = urlsplit(address).hostname or ""

@@ -8,9 +8,8 @@ from hashlib import blake2b
 from typing import Any, TypeAlias
 
 from relight.chat.messages import find_max_tool_chars, read_calls, read_text, shorten_tool_results
-from relight.checks import check_number
 from relight.config import find_home, read_config
-from relight.errors import RelightError
+from relight.errors import RelightError, check_number
 from relight.intake.recorder import SessionTracker, make_session_name, record
 from relight.models import background
 from relight.models.endpoints import ChatRequest, encode_json

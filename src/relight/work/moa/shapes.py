@@ -7,8 +7,7 @@ from typing import Any, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
-from relight.checks import describe
-from relight.errors import RelightError
+from relight.errors import RelightError, describe
 
 
 class Shape(Struct, kw_only=True):
