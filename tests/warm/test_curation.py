@@ -206,6 +206,14 @@ def test_a_name_is_made_of_what_is_asked_and_not_of_who_asks(
     assert propose_name(store, task, category="coding", project="/srv/shop") == name
 
 
+def test_a_name_begins_with_what_is_to_be_done_however_usual_that_is(store: Store) -> None:
+    for number, thing in enumerate(("a discount", "the stock report", "an address book")):
+        build_warm.capture(store, f"Add {thing} to the shop", name=f"t{number}")
+    task = "Add a nullable `note` column (500 characters) to dunning, with a migration beside it"
+    name = propose_name(store, task, category="coding", project=None)
+    assert name == "add-nullable-note-column-characters"
+
+
 @pytest.mark.parametrize(
     ("lead_in", "name"),
     [

@@ -29,7 +29,7 @@ _ASKING = re.compile(
 )
 # the word that most tasks begin with; another word with a capital may be a person's name
 _VERB = re.compile(
-    r"(?:add|allow|build|change|check|clean|convert|correct|create|debug|delete|document|drop|explain"
+    r"(?:add|allow|build|bump|change|check|clean|convert|correct|create|debug|delete|document|drop|explain"
     r"|export|extend|extract|find|fix|implement|import|improve|install|investigate|make|merge|migrate"
     r"|move|port|prepare|refactor|release|remove|rename|replace|restore|review|rewrite|run|set|show"
     r"|simplify|speed|split|support|switch|test|translate|update|upgrade|use|write)\b",
@@ -54,11 +54,14 @@ def propose_name(store: Store, text: str, *, category: str, project: str | None)
         asked = asked[lead.end() :]
     plain = _PERSON.sub(" ", _GREETING.sub("", asked, count=1))
     plain = _ASKING.sub("", plain, count=1)
-    if plain[:2].istitle() and _VERB.match(plain):
+    verb = _VERB.match(plain)
+    if plain[:2].istitle() and verb:
         plain = plain[0].lower() + plain[1:]
     words = plain.split()
     if len(words) > SHORT_WORDS:
         words = _find_rare_words(store, plain)
+        if verb and (first := verb[0].lower()) not in words:  # many templates add or fix something
+            words = [first, *words[: NAME_WORDS - 1]]
     elif len(plain.strip()) > NAME_CHARACTERS:
         words = [word for word in words if weigh_words(word)] or words
     name = slug(" ".join(words), limit=NAME_CHARACTERS)
