@@ -35,7 +35,7 @@ from relight.store import Store
 from relight.store.canaries import count_trial_runs, read_canaries
 from relight.store.queries.comparison import RunCell, read_job_cells, read_skill_cells
 from relight.store.queries.filters import Filter
-from relight.store.queries.totals import GroupSums, read_models, sum_groups, sum_skills
+from relight.store.queries.totals import GroupSums, read_models, sum_jobs, sum_skills
 from relight.text import dollars, plural
 
 # untried models: those used in these days, so many for an item, if they are clearly cheaper
@@ -180,10 +180,7 @@ def _read_uses(store: Store, kind: str, first_day: str) -> dict[str, dict[str | 
     """Return the tokens of each job or skill by model since a day."""
     found: dict[str, dict[str | None, _Use]] = {}
     chosen = Filter(since=first_day)
-    if kind == "skill":
-        rows = sum_skills(store, chosen)
-    else:
-        rows = sum_groups(store, (kind, "model"), chosen, has_outcomes=False)
+    rows = sum_skills(store, chosen) if kind == "skill" else sum_jobs(store, chosen)
     for row in rows:
         name, model = row.keys[kind], row.keys["model"]
         if name is not None:

@@ -98,6 +98,17 @@ SCHEDULED = f"""
     left join job on job.id = coalesce(run.job_id, named.job_id)
 """
 JOBS = f"(select used.*, job.full_name as job from {USAGE} as used {SCHEDULED}) as job_usage"
+# the same for the sessions of jobs alone: all others are left out before they are joined
+JOB_USES = f"""(
+    select used.*, job.full_name as job from {USAGE} as used {SCHEDULED}
+    where used.root_id in (
+        select session_id from run where session_id is not null
+        union
+        select session_id from run_attempt
+        union
+        select session.id from job join session on {IS_NAMED_AFTER}
+    )
+) as job_usage"""
 # usage with the skills that each session is charged to; a session without any has no skill
 SKILL_SUMS = [name for name in USAGE_SUMS if name not in ("cost_nanos", "wall_ms")]
 # the charge of a use: by the session's records, where a fact says otherwise
@@ -109,9 +120,10 @@ CHARGED = [
     else f"{_CHARGE.format(name)} as {name}"
     for name in SKILL_SUMS
 ]
+# a name in an expression: by the index of names SQLite would read the uses of all days
 _CHARGED_TO = f"""
     select day, session.source, session.project, skill.root_id, skill.model, provider,
-        job_id as job, skill_name as skill, {", ".join(CHARGED)},
+        job_id as job, skill_name || '' as skill, {", ".join(CHARGED)},
         coalesce({_CHARGE.format("cost_nanos")}, 0) - {_CHARGE.format("included_nanos")}
             as cost_nanos,
         round(coalesce({_CHARGE.format("duration_seconds")}, 0) * 1000) as wall_ms
@@ -198,6 +210,12 @@ def sum_skills(store: Store, chosen: Filter) -> list[GroupSums]:
     """Return the sums of each skill by model; work without a skill is not read."""
     keys = {"skill": "skill", "model": "model"}
     return sum_table(store, keys, chosen, SKILL_USES, known=USAGE_SUMS, has_outcomes=False)
+
+
+def sum_jobs(store: Store, chosen: Filter) -> list[GroupSums]:
+    """Return the sums of each job by model; work outside of jobs is not read."""
+    keys = {"job": "job", "model": "model"}
+    return sum_table(store, keys, chosen, JOB_USES, known=USAGE_SUMS, has_outcomes=False)
 
 
 def sum_table(
