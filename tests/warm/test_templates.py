@@ -69,6 +69,14 @@ def test_calls_that_nothing_judges_are_not_called_failures() -> None:
     assert find_failed_rules(figures) == ["nothing shows whether its 12 calls failed"]
 
 
+def test_one_call_is_named_in_the_singular() -> None:
+    figures = GateFigures(messages=4, calls=1, error_rate=1.0, outcome="success", evidence=[])
+    assert find_failed_rules(figures) == [
+        "too short: 4 messages and 1 call, at least 20 and 5 are needed",
+        "too many failures: 100.0% of 1 call failed, at most 10% may",
+    ]
+
+
 @pytest.mark.parametrize(
     ("outcome", "words"), [("unknown", "outcome is unknown"), ("failure", "it failed")]
 )

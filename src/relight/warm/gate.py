@@ -17,6 +17,7 @@ from relight.judging.scoring import (
 from relight.reports.transcript import read_transcript
 from relight.store import Store
 from relight.store.candidates import read_gate_counts
+from relight.text import plural
 
 # a session that recovered may have failed this often in all
 RECOVERED_RATE = 0.5
@@ -77,17 +78,17 @@ def find_failed_rules(figures: GateFigures, *, most: float = SUCCESSFUL_FAILURE_
     At most the share `most` of its calls may have failed, or of the later half of them.
     """
     failed = []
+    calls = plural(figures.calls, "call")
     if not is_proficient(figures.messages, figures.calls):
         failed.append(
-            f"too short: {figures.messages} messages and {figures.calls} calls,"
+            f"too short: {plural(figures.messages, 'message')} and {calls},"
             " at least 20 and 5 are needed"
         )
     if figures.error_rate is None and figures.calls:
-        failed.append(f"nothing shows whether its {figures.calls} calls failed")
+        failed.append(f"nothing shows whether its {calls} failed")
     elif (figures.error_rate or 0.0) > most and not is_recovered(figures, most=most):
         failed.append(
-            f"too many failures: {figures.error_rate:.1%} of {figures.calls} calls failed,"
-            f" at most {most:.0%} may"
+            f"too many failures: {figures.error_rate:.1%} of {calls} failed, at most {most:.0%} may"
         )
     if figures.outcome == "failure":
         why = figures.evidence[0] if figures.evidence else "no evidence is recorded"
