@@ -5,6 +5,8 @@ They run with `./dev test --real tests/real/test_more_agents.py`, which installs
 
 import json
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,36 @@ def test_tokens_equal_the_servers_log_and_verdicts_the_truth(
         (row,) = list_sessions(store).sessions
         assert row.project == os.path.realpath(tmp_path / "shop")
         assert row.resume is not None
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=[one.name for one in PROGRAMS])
+def test_a_program_that_is_read_all_the_while_has_the_same_tokens(
+    tmp_path: Path, program: Program
+) -> None:
+    is_over = threading.Event()
+
+    def read() -> int:
+        with build.open_home(tmp_path) as store:
+            count = 0
+            while not is_over.is_set():
+                build.import_home(store, tmp_path)
+                count += 1
+            return count
+
+    script = Script(program)
+    with program.server(script) as server, ThreadPoolExecutor() as pool:
+        reading = pool.submit(read)
+        try:
+            Started(program, tmp_path, server)
+        finally:
+            is_over.set()
+        assert reading.result() > 10
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        assert sum_output(store) == sum(told for _, _, told, _ in script.truth)
+        labels = store.query("select label from tool_call")
+        assert sorted(label for (label,) in labels) == ["error", "error", "ok", "ok", "ok"]
+        assert store.query("select reason from unreadable") == []
 
 
 @pytest.mark.parametrize(
