@@ -8,12 +8,12 @@ import pytest
 
 from relight.stats.alarms import (
     SeriesChange,
-    find_alarm_limit,
+    find_cost_limit,
     find_end_of_costs,
     find_end_of_failures,
     find_higher_costs,
-    find_more_failures,
 )
+from relight.stats.failure_alarms import find_failure_limit, find_more_failures
 
 YEAR = 365
 CHANGE = 200
@@ -46,7 +46,7 @@ def find_delay(found: SeriesChange | None) -> float:
 def test_a_fall_of_success_is_found_soon_in_a_store_of_a_hundred_series(
     a_day: int, later: float, within: int
 ) -> None:
-    limits = [find_alarm_limit(YEAR * a_day, 100)] * 400
+    limits = [find_failure_limit(YEAR * a_day, 100)] * 400
     delays, misses = [], []
     for number in range(80):
         failed = draw_failures(f"{a_day} {number}", 0.05, 400, later=later)
@@ -58,7 +58,7 @@ def test_a_fall_of_success_is_found_soon_in_a_store_of_a_hundred_series(
 
 
 def test_a_hundred_series_of_a_run_a_day_have_at_most_twelve_false_alarms_a_year() -> None:
-    limits = [find_alarm_limit(YEAR, 100)] * YEAR
+    limits = [find_failure_limit(YEAR, 100)] * YEAR
     rates = (0.02, 0.05, 0.1, 0.2)
     found = [
         find_more_failures(draw_failures(f"null {number}", rates[number % 4], YEAR), limits)
@@ -70,7 +70,7 @@ def test_a_hundred_series_of_a_run_a_day_have_at_most_twelve_false_alarms_a_year
 @pytest.mark.parametrize("a_day", [1, 24])
 def test_twice_the_cost_is_found_soon_and_rarely_by_chance(a_day: int) -> None:
     days = [place / a_day * (15 if a_day > 1 else 1) for place in range(250)]
-    limits = [find_alarm_limit(YEAR * a_day, 1)] * 250
+    limits = [find_cost_limit(YEAR * a_day, 1)] * 250
     delays, false = [], 0
     for number in range(30):
         costs = draw_costs(f"{a_day} {number}", 250, times=2.0)
@@ -92,7 +92,7 @@ def test_no_change_is_found_before_there_is_a_baseline() -> None:
 
 
 def test_worse_weekends_are_no_change_and_hide_none_of_the_week() -> None:
-    limits = [find_alarm_limit(YEAR * 4, 1)] * 600
+    limits = [find_failure_limit(YEAR * 4, 1)] * 600
     weekends = [place // 4 % 7 >= 5 for place in range(600)]
     alone, apart, false = [], [], 0
     for number in range(25):
@@ -115,11 +115,12 @@ def test_a_new_and_harder_job_is_no_change_of_its_model() -> None:
     jobs = ["easy"] * 200 + ["easy", "hard"] * 100
     dice = random.Random(1)
     failed = [dice.random() < {"easy": 0.02, "hard": 0.4}[job] for job in jobs]
-    limits = [find_alarm_limit(YEAR, 1)] * len(jobs)
+    limits = [find_failure_limit(YEAR, 1)] * len(jobs)
     assert find_more_failures(failed, limits) is not None
     assert find_more_failures(failed, limits, kinds=jobs, are_streams=True) is None
     costs = [{"easy": 0.1, "hard": 0.9}[job] * dice.lognormvariate(0, 0.3) for job in jobs]
     days = [float(place) for place in range(len(jobs))]
+    limits = [find_cost_limit(YEAR, 1)] * len(jobs)
     assert find_higher_costs(costs, days, limits) is not None
     assert find_higher_costs(costs, days, limits, kinds=jobs, are_streams=True) is None
 

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from relight.reports.alarm_causes import find_changes
 from relight.reports.alarms import METRICS, Metric, list_jobs, list_models
 from relight.stats import alarms as detectors
-from relight.stats.alarms import FEWEST_RUNS, SeriesChange, find_alarm_limit
+from relight.stats.alarms import FEWEST_RUNS, SeriesChange, find_cost_limit
+from relight.stats.failure_alarms import find_failure_limit, find_more_failures
 from relight.store import Store
 from relight.store.alarms import (
     AlarmRow,
@@ -135,8 +136,9 @@ def _find_change(
     if len(points) <= FEWEST_RUNS:
         return None
     days = [(one.run.at - points[0].run.at) / _DAY_MS for one in points]
+    find_limit = find_failure_limit if metric == "success" else find_cost_limit
     limits = [
-        find_alarm_limit(max(FEWEST_RUNS_A_YEAR, 365 * place / max(day, 1.0)), series)
+        find_limit(max(FEWEST_RUNS_A_YEAR, 365 * place / max(day, 1.0)), series)
         for place, day in enumerate(days)
     ]
     are_streams = scope.startswith("model:")
@@ -148,7 +150,7 @@ def _find_change(
         kinds = [datetime.fromtimestamp(one.run.at / 1000, zone).weekday() >= 5 for one in points]
     values = [one.value for one in points]
     if metric == "success":
-        return detectors.find_more_failures(
+        return find_more_failures(
             [bool(value) for value in values],
             limits,
             kinds=kinds,
