@@ -204,11 +204,11 @@ class Shapes:
             found.setdefault((shape.place, shape.rule.any_case), []).append(shape)
         return [PlaceGroup(*key, shapes) for key, shapes in found.items()]
 
-    def compile_once(self, path: Path) -> None:
-        """Take the compiled scan from a file, or make the file.
+    def load_scan(self, path: Path) -> bool:
+        """Take the compiled scan from a file; False if it must be compiled.
 
         To compile takes 60 ms of CPU, which a small import would feel. A file of another version
-        of the table or of this code is replaced, and so is one that Hyperscan refuses: it is for
+        of the table or of this code is not taken, nor is one that Hyperscan refuses: it is for
         another version of it, or another processor.
         """
         try:
@@ -216,29 +216,45 @@ class Shapes:
 
             version = _name_version()
         except (ImportError, OSError):
-            return
+            return True
         with suppress(OSError, hyperscan.error):
             data = path.read_bytes()
             if data.startswith(version):
                 block = hyperscan.HS_MODE_BLOCK
                 self._compiled = hyperscan.loadb(data.removeprefix(version), mode=block)
-                return
-        with suppress(OSError):
-            write_private(path, version + hyperscan.dumpb(self._compiled))
+                return True
+        return False
+
+    def start_scan(self, path: Path) -> threading.Thread:
+        """Begin to compile the scan into a file, in a thread that leaves Python to others."""
+
+        def compile_and_write() -> None:
+            import hyperscan
+
+            with suppress(OSError):
+                write_private(path, _name_version() + hyperscan.dumpb(self._compiled))
+
+        assert self._expressions
+        thread = threading.Thread(target=compile_and_write)
+        thread.start()
+        return thread
+
+    @cached_property
+    def _expressions(self) -> list[bytes]:
+        return [*(group.expression for group in self._groups), *DISGUISES]
 
     @cached_property
     def _compiled(self) -> Any:
         """Hyperscan's database of all places and disguises."""
         import hyperscan
 
-        expressions = [*(group.expression for group in self._groups), *DISGUISES]
         flags = [hyperscan.HS_FLAG_CASELESS if one.any_case else 0 for one in self._groups]
         flags += [hyperscan.HS_FLAG_SINGLEMATCH for _ in DISGUISES]
         database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
         database.compile(
-            expressions=expressions,
-            ids=list(range(len(expressions))),
-            elements=len(expressions),
+            expressions=self._expressions,
+            ids=list(range(len(self._expressions))),
+            elements=len(self._expressions),
             flags=flags,
         )
         return database

@@ -179,11 +179,7 @@ class Intake:
     def take(self, work: list[Work]) -> list[Imported]:
         """Read, seal and record these files; return the counts for each source."""
         if self.pool.is_forked:  # loaded here, the rules are there in each fork
-            read_shapes().compile_once(self.store.config.home / SCAN_FILE)
-            redact(b"\n", key=self.store.redaction_key)
-            if self.pool.count > 1:
-                read_rules()
-                read_kinds()
+            self._load_rules()
         self.total = sum(one.new_bytes for one in work)
         for one in work:
             self.counts.setdefault(one.source, Imported(one.source)).files += 1
@@ -196,6 +192,17 @@ class Intake:
         self._import_files(files)
         self._count_sessions()
         return list(self.counts.values())
+
+    def _load_rules(self) -> None:
+        """Load what workers need; of a new store another core compiles the scan meanwhile."""
+        shapes, path = read_shapes(), self.store.config.home / SCAN_FILE
+        compiling = None if shapes.load_scan(path) else shapes.start_scan(path)
+        if self.pool.count > 1:
+            read_rules()
+            read_kinds()
+        if compiling:
+            compiling.join()  # before the forks
+        redact(b"\n", key=self.store.redaction_key)
 
     def _count_sessions(self) -> None:
         """Count the sessions that were read as reports do: a sub-agent is part of its parent's."""
