@@ -10,10 +10,28 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench import peers
-from bench.measure import Measured, best, generate_logs, judge, print_rows, relight, run, tree
+from bench.measure import (
+    Measured,
+    best,
+    generate_logs,
+    judge,
+    one_import,
+    print_rows,
+    relight,
+    run,
+    tree,
+)
+from relight.intake.workers import count_cores
 from relight.names import find_model_name
+from relight.text import plural
 
-MEMORY_LIMIT = 200e6
+# by the size of the tree in MB: times of agentsview for a cold import without search (`bench
+# search` has its cost), and times of ccusage for one file that grew
+COLD_LIMITS = {10: 0.5, 100: 0.32, 1000: 0.19}
+GROWN_LIMITS = {100: 1.2, 1000: 0.25}
+# CPU seconds for each GB, without search; the start of a small import outweighs the rest
+CPU_LIMIT, MAIN_CPU_LIMIT = 23.0, 4.2
+MEMORY_BYTES, WORKER_BYTES = 110e6, 40e6
 SIZE_LIMIT = 0.35
 # 60 ms where an empty Python takes 12
 LOOK_LIMIT = 5
@@ -22,63 +40,105 @@ Row = tuple[str, str, str, str]
 
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench import")
-    parser.add_argument("--mb", type=int, nargs="+", default=[100, 1000], help="sizes of trees")
+    parser.add_argument("--mb", type=int, nargs="+", default=[10, 100, 1000], help="sizes of trees")
     parser.add_argument("--runs", type=int, default=3, help="runs of each; the best counts")
     options = parser.parse_args(words)
     rows: list[Row] = [("what", "figure", "limit", "")]
     with tempfile.TemporaryDirectory() as folder:
         for megabytes in options.mb:
-            limit = 0.4 if megabytes <= 100 else 0.25
-            rows += measure_tree(Path(folder), megabytes, limit, options.runs)
+            rows += measure_tree(Path(folder), megabytes, options.runs)
+            rows += measure_workers(Path(folder), megabytes, options.runs)
         rows += compare_reports(Path(folder), options.mb, options.runs)
         rows += measure_look(Path(folder), max(options.mb), options.runs)
     print_rows(rows)
     return int(any(row[3] == "MISSED" for row in rows))
 
 
-def measure_tree(folder: Path, megabytes: int, limit: float, runs: int) -> list[Row]:
+def measure_tree(folder: Path, megabytes: int, runs: int) -> list[Row]:
     source = tree(megabytes)
     home = folder / f"home-{megabytes}"
     environment = {"HOME": str(source), "RELIGHT_HOME": str(home), "TZ": "UTC"}
 
-    def import_cold() -> Measured:
+    def import_cold(words: list[str]) -> Measured:
         shutil.rmtree(home, ignore_errors=True)
-        return run(relight("import"), environment)
+        return run(words, environment)
 
     sync = find_sync(folder, source)
-    # turn by turn, so that both see the same noise; of a minute once is enough
+    # turn by turn, so that all see the same noise; of a minute once is enough
     others = runs if megabytes <= 100 else 1
-    pairs = [(import_cold(), sync() if sync and at < others else None) for at in range(runs)]
-    ours = min(pair[0].seconds for pair in pairs)
+    ours, plain, theirs = [], [], []
+    for at in range(runs):
+        plain.append(import_cold(one_import("--without-search")).seconds)
+        ours.append(import_cold(relight("import")).seconds)
+        if sync and at < others:
+            theirs.append(sync().seconds)
     shutil.rmtree(home)
     memory = run(relight("import"), environment, with_memory=True).peak_bytes
-    log_bytes = sum(path.stat().st_size for path in source.rglob("*.jsonl"))
+    memory_limit = MEMORY_BYTES + WORKER_BYTES * count_cores()
     database_bytes = sum(path.stat().st_size for path in home.glob("relight.db*"))
+    size = database_bytes / count_bytes(source)
     name = f"{megabytes} MB"
     rows = [
-        (f"{name}: cold import", f"{ours:.2f} s", "", ""),
+        (f"{name}: cold import, without search", f"{min(plain):.2f} s", "", ""),
+        (f"{name}: cold import", f"{min(ours):.2f} s", "", ""),
         (
             f"{name}: peak memory, all processes",
             f"{memory / 1e6:.0f} MB",
-            f"{MEMORY_LIMIT / 1e6:.0f} MB",
-            judge(memory, MEMORY_LIMIT),
+            f"{memory_limit / 1e6:.0f} MB",
+            judge(memory, memory_limit),
         ),
-        (
-            f"{name}: database / logs",
-            f"{database_bytes / log_bytes:.1%}",
-            f"{SIZE_LIMIT:.0%}",
-            judge(database_bytes / log_bytes, SIZE_LIMIT),
-        ),
+        (f"{name}: database / logs", f"{size:.1%}", f"{SIZE_LIMIT:.0%}", judge(size, SIZE_LIMIT)),
         (f"{name}: report equals the truth", *check_truth(source, environment)),
     ]
-    theirs = min((other.seconds for _, other in pairs if other), default=None)
-    if theirs is None:
+    if not theirs:
         rows.append((f"{name}: cold / agentsview sync", "no agentsview to be had", "", "skipped"))
-    else:
-        figure = f"{ours / theirs:.2f} × {theirs:.1f} s"
-        verdict = judge(ours / theirs, limit)
-        rows.append((f"{name}: cold / agentsview sync", figure, f"{limit} ×", verdict))
-    return rows + compare_ccusage(source, environment, name, runs)
+        return rows + compare_ccusage(source, environment, megabytes, runs)
+    limit = COLD_LIMITS.get(megabytes)
+    for what, seconds, least in (
+        ("cold without search / agentsview sync", min(plain), limit),
+        ("cold / agentsview sync", min(ours), None),
+    ):
+        ratio = seconds / min(theirs)
+        figure = f"{ratio:.2f} × {min(theirs):.2f} s"
+        rows.append((f"{name}: {what}", figure, *limit_ratio(ratio, least)))
+    return rows + compare_ccusage(source, environment, megabytes, runs)
+
+
+def measure_workers(folder: Path, megabytes: int, runs: int) -> list[Row]:
+    """CPU seconds of all processes and of the one that writes, by the number of workers."""
+    source = tree(megabytes)
+    home, cpu = folder / "workers", folder / "cpu"
+    environment = {"HOME": str(source), "RELIGHT_HOME": str(home), "TZ": "UTC"}
+    rows: list[Row] = []
+    for count in (1, 2):
+        found = []
+        for _ in range(runs):
+            words = one_import("--without-search", "--workers", str(count), "--cpu", str(cpu))
+            found.append((run(words, environment), float(cpu.read_text())))
+            shutil.rmtree(home)
+        size = count_bytes(source) / 1e9
+        every = min(one.cpu_seconds for one, _ in found) / size
+        main = min(seconds for _, seconds in found) / size
+        is_judged = megabytes >= 1000 and count > 1
+        label = f"{megabytes} MB, {plural(count, 'worker')}"
+        figure = f"{every:.1f} s/GB in {min(one.seconds for one, _ in found):.2f} s"
+        limits = (CPU_LIMIT, MAIN_CPU_LIMIT) if is_judged else (None, None)
+        rows.append((f"{label}: CPU of all processes", figure, *limit_figure(every, limits[0])))
+        figure = f"{main:.1f} s/GB"
+        rows.append((f"{label}: CPU of the main process", figure, *limit_figure(main, limits[1])))
+    return rows
+
+
+def count_bytes(source: Path) -> int:
+    return sum(path.stat().st_size for path in source.rglob("*.jsonl"))
+
+
+def limit_ratio(ratio: float, limit: float | None) -> tuple[str, str]:
+    return ("", "") if limit is None else (f"{limit} ×", judge(ratio, limit))
+
+
+def limit_figure(figure: float, limit: float | None) -> tuple[str, str]:
+    return ("", "") if limit is None else (f"{limit} s/GB", judge(figure, limit))
 
 
 def find_sync(folder: Path, source: Path) -> Callable[[], Measured] | None:
@@ -100,9 +160,11 @@ def find_sync(folder: Path, source: Path) -> Callable[[], Measured] | None:
     return sync
 
 
-def compare_ccusage(source: Path, environment: dict[str, str], name: str, runs: int) -> list[Row]:
+def compare_ccusage(
+    source: Path, environment: dict[str, str], megabytes: int, runs: int
+) -> list[Row]:
     """Import and report after one file grew, and with nothing new, against a whole scan."""
-    program = peers.find_ccusage()
+    program, name = peers.find_ccusage(), f"{megabytes} MB"
     if program is None:
         return [(f"{name}: grown / ccusage daily", "no ccusage to be had", "", "skipped")]
     theirs = best(runs, lambda: run([program, "daily", "--json", "--offline"], environment))
@@ -118,16 +180,14 @@ def compare_ccusage(source: Path, environment: dict[str, str], name: str, runs: 
 
     rows = []
     for label, action, limit in (
-        ("one file grew", import_grown, 0.3),
-        ("nothing new", import_and_report, 0.2),
+        ("one file grew", import_grown, GROWN_LIMITS.get(megabytes)),
+        ("nothing new", import_and_report, 0.2 if megabytes >= 1000 else None),
     ):
         ours = best(runs, action)
         ratio = ours.seconds / theirs.seconds
         figure = f"{ours.seconds:.2f} s, {ratio:.2f} × {theirs.seconds:.2f} s"
-        is_large = name.startswith("1000")
-        verdict = judge(ratio, limit) if is_large else ""
-        text = f"{limit} ×" if is_large else ""
-        rows.append((f"{name}: import + report, {label} / ccusage", figure, text, verdict))
+        what = f"{name}: import + report, {label} / ccusage"
+        rows.append((what, figure, *limit_ratio(ratio, limit)))
     rows.append((f"{name}: report still equals the truth", *check_truth(source, environment)))
     return rows
 

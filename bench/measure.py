@@ -17,13 +17,14 @@ CACHE = ROOT / ".tools" / "bench"
 class Measured(NamedTuple):
     seconds: float
     peak_bytes: int
+    cpu_seconds: float = 0.0
 
 
 def run(
     command: Sequence[str | Path], environment: Mapping[str, str], *, with_memory: bool = False
 ) -> Measured:
-    """Run a command to its end; its peak memory is summed over all of its processes."""
-    started = time.perf_counter()
+    """Run a command to its end; memory and CPU time are summed over all of its processes."""
+    before, started = os.times(), time.perf_counter()
     child = subprocess.Popen(
         [str(word) for word in command],
         env={**os.environ, **environment},
@@ -49,13 +50,19 @@ def run(
         watcher.join()
     if child.returncode:
         raise RuntimeError(f"{command[0]} failed: {errors.decode()[-500:]}")
-    return Measured(spent, peak)
+    after = os.times()
+    cpu = after.children_user + after.children_system
+    return Measured(spent, peak, cpu - before.children_user - before.children_system)
 
 
 def best(times: int, action: Callable[[], Measured]) -> Measured:
-    """The quickest of several runs, with the largest memory seen."""
+    """The quickest of several runs, with the least CPU time and the largest memory seen."""
     runs = [action() for _ in range(times)]
-    return Measured(min(one.seconds for one in runs), max(one.peak_bytes for one in runs))
+    return Measured(
+        min(one.seconds for one in runs),
+        max(one.peak_bytes for one in runs),
+        min(one.cpu_seconds for one in runs),
+    )
 
 
 def tree_of(pid: int) -> list[int]:
@@ -81,6 +88,11 @@ def compile_sources() -> None:
 
 def relight(*words: str) -> list[str]:
     return [str(Path(sys.executable).parent / "relight"), *words]
+
+
+def one_import(*words: str) -> list[str]:
+    """An import with the options of `bench.one_import`."""
+    return [sys.executable, "-m", "bench.one_import", *words]
 
 
 def tree(megabytes: int, *, seed: int = 1) -> Path:

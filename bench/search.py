@@ -2,14 +2,13 @@
 
 import argparse
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from functools import partial
 from pathlib import Path
 
-from bench.measure import Measured, best, judge, print_rows, relight, run, tree
+from bench.measure import Measured, best, judge, one_import, print_rows, run, tree
 from relight.reports.search import find_hits
 from relight.store import Store, open_store
 from relight.store.queries.filters import Filter
@@ -28,27 +27,6 @@ QUERIES = (
     'tool:bash "token cache"',
     "zebra",
 )
-# the import without the index: its worker processes make no texts, and it writes none
-WITHOUT = """
-import sys
-sys.path.insert(0, sys.argv.pop())
-from relight.cli import main
-from relight.intake import workers
-from relight.store import search_index
-
-class WithoutTexts(workers.Workers):
-    def __init__(self, count, target, **options):
-        super().__init__(count, "without_texts:answer_task", **options)
-
-workers.Workers = WithoutTexts
-search_index.add_texts = lambda *given: None
-main(["import"])
-"""
-WITHOUT_WORKER = """
-from relight.intake.sealing import answer_task
-from relight.store.write import seal
-seal.make_texts = lambda source, passages: []
-"""
 Row = tuple[str, str, str, str]
 
 
@@ -68,17 +46,16 @@ def main(words: list[str]) -> int:
 def measure_index(folder: Path, megabytes: int, runs: int) -> list[Row]:
     """The import with and without the index, turn by turn: both see the same noise."""
     source = tree(megabytes)
-    (folder / "without_texts.py").write_text(WITHOUT_WORKER)
     spent: dict[str, list[float]] = {"with": [], "without": []}
     for _ in range(runs):
         for name, command in (
-            ("without", [sys.executable, "-c", WITHOUT, str(folder)]),
-            ("with", relight("import")),
+            ("without", one_import("--without-search")),
+            ("with", one_import()),
         ):
             home = folder / name
             shutil.rmtree(home, ignore_errors=True)
             environment = {"HOME": str(source), "RELIGHT_HOME": str(home), "TZ": "UTC"}
-            spent[name].append(measure_cpu(command, environment))
+            spent[name].append(run(command, environment).cpu_seconds)
     sizes = {name: (folder / name / "relight.db").stat().st_size for name in spent}
     grown = sizes["with"] / sizes["without"] - 1
     slower = min(spent["with"]) / min(spent["without"]) - 1
@@ -87,17 +64,6 @@ def measure_index(folder: Path, megabytes: int, runs: int) -> list[Row]:
         (f"{name}: database", f"+{grown:.1%}", f"+{SIZE_LIMIT:.0%}", judge(grown, SIZE_LIMIT)),
         (f"{name}: CPU of import", f"+{slower:.1%}", f"+{CPU_LIMIT:.0%}", judge(slower, CPU_LIMIT)),
     ]
-
-
-def measure_cpu(command: list[str], environment: dict[str, str]) -> float:
-    """CPU seconds of a command and of its worker processes."""
-    import os
-    import resource
-
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def measure_hits(home: Path, runs: int) -> list[Row]:

@@ -1,0 +1,38 @@
+"""One import as `relight import` does it, with a number of workers and with or without search.
+
+It writes the CPU seconds of the main process into a file. Forks share what is replaced here.
+"""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from relight.cli import main as run
+from relight.intake import workers
+from relight.store import search_index
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="bench.one_import")
+    parser.add_argument("--workers", type=int, help="worker processes (default: one a core)")
+    parser.add_argument("--without-search", action="store_true", help="make and write no texts")
+    parser.add_argument("--cpu", type=Path, help="the file for the seconds")
+    options = parser.parse_args()
+    if options.workers:
+        vars(workers)["count_cores"] = lambda: options.workers
+    if options.without_search:
+        from relight.store.write import seal
+
+        vars(seal)["make_texts"] = lambda *_: []
+        vars(search_index)["add_texts"] = lambda *_: None
+    try:
+        run(["import"])
+    except SystemExit as ended:
+        if options.cpu:
+            options.cpu.write_text(str(time.process_time()))
+        sys.exit(ended.code)
+
+
+if __name__ == "__main__":
+    main()
