@@ -25,7 +25,7 @@ from relight.cli import COMMANDS, relight
 from relight.cli.demo import write_demo
 from relight.intake.importing import import_all
 from relight.store import open_store
-from relight.store.keep.migrate import migrate
+from relight.store.keep.migrate import WHOLE, WHOLE_HEAD, migrate
 from relight.web.glossary import read_terms
 from relight.web.openapi import build_document, format_document
 from relight.web.routes import DOCUMENT
@@ -56,6 +56,7 @@ def files() -> dict[Path, str]:
         FOLDER / "python.md": python_page(),
         DOCUMENT: format_document(),
         PRICE_LISTS: write_lists(),
+        WHOLE: schema_script(),
     }
 
 
@@ -81,10 +82,33 @@ def describe(command: click.Command, name: str) -> str:
     return text
 
 
+def schema_script() -> str:
+    """The schema that all migrations lead to, in one script; search indexes with their settings."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    migrate(connection, timezone="UTC", by_steps=True)
+    (version,) = connection.execute("pragma user_version").fetchone()
+    rows = connection.execute(
+        "select name, sql from sqlite_master where sql is not null and name not like 'sqlite_%'"
+        # SQLite writes the tables below a search index itself, in quotes
+        " and sql not like 'create table ''%' order by rowid"
+    ).fetchall()
+    parts = [WHOLE_HEAD.format(version)]
+    for name, sql in rows:
+        parts.append(f"{sql};\n")
+        if sql.lower().startswith("create virtual table"):
+            settings = f"select k, v from {name}_config where k <> 'version'"
+            parts += [
+                f"insert into {name} ({name}, rank) values ('{key}', {value});\n"
+                for key, value in connection.execute(settings)
+            ]
+    connection.close()
+    return "".join(parts)
+
+
 def database_page() -> str:
     """The tables as a fresh store has them, in the order of the schema, with its comments."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    migrate(connection, timezone="UTC")
+    migrate(connection, timezone="UTC", by_steps=True)
     (version,) = connection.execute("pragma user_version").fetchone()
     rows = connection.execute(
         "select sql from sqlite_master where sql is not null and name not like 'sqlite_%'"

@@ -14,7 +14,7 @@ import build
 from relight.errors import RelightError, StoreError
 from relight.reports.totals import report
 from relight.store import SCHEMA, open_store
-from relight.store.keep.migrate import find_migrations, split_statements
+from relight.store.keep.migrate import find_migrations, migrate, split_statements
 from relight.store.write.record import Recorder
 from relight.store.write.tape import read_tape
 
@@ -112,6 +112,20 @@ def test_a_later_migration_is_run_on_a_store_that_lacks_it(
         assert store.query("select mood from session") == []
         assert store.query("pragma user_version") == [(later,)]
         assert len(store.query("select value from meta where key = 'redaction_key'")) == 1
+
+
+def test_the_whole_schema_is_what_the_migrations_lead_to() -> None:
+    found = []
+    for by_steps in (True, False):
+        database = sqlite3.connect(":memory:", isolation_level=None)
+        migrate(database, timezone="UTC", by_steps=by_steps)
+        schema = database.execute("select type, name, tbl_name, sql from sqlite_master").fetchall()
+        settings = database.execute("select * from search_words_config").fetchall()
+        found.append(
+            (sorted(schema, key=str), sorted(settings), *database.execute("pragma user_version"))
+        )
+        database.close()
+    assert found[0] == found[1]
 
 
 def test_statements_are_split_where_they_end() -> None:

@@ -24,9 +24,11 @@ from msgspec import Struct
 
 from relight.errors import RelightError
 
-# messages for each worker: with it, and taken from the caller while that one is busy
+# messages for each worker: with it, and taken from the caller while that one is busy; and the
+# responses that wait in memory
 AHEAD = 2
 STOCK = 8
+MOST_RESPONSES = 4
 # a pipe holds 64 KiB: a longer message waits until the child reads, or both would wait forever
 AHEAD_BYTES = 32 << 10
 OVER_TIME = getattr(signal, "SIGPROF", None)
@@ -147,7 +149,8 @@ class Workers:
         self._waiting: deque[bytes] = deque()
         self._open = 0  # messages whose response the caller does not have
         self._sent: list[deque[bytes]] = [deque() for _ in range(count)]
-        self._responses: queue.Queue[tuple[int, bytes | None]] = queue.Queue(maxsize=count * STOCK)
+        most = count * MOST_RESPONSES
+        self._responses: queue.Queue[tuple[int, bytes | None]] = queue.Queue(maxsize=most)
         if not self.is_forked:
             self._start_children()
 

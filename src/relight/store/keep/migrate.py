@@ -18,6 +18,9 @@ from relight.store.sql import Connection
 # one more whenever a rule changes figures or outcomes that are already recorded
 RULES = 6
 KEY = "rules"
+# all migrations at once: a third of their time
+WHOLE = MIGRATIONS.with_name("schema.sql")
+WHOLE_HEAD = "-- Schema {}, written by `./dev docs` from the migrations; do not edit.\n"
 CHANGED = "the rules have changed since this was derived: run `relight rebuild`"
 
 
@@ -44,12 +47,14 @@ def find_migrations() -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
-def migrate(connection: sqlite3.Connection, *, timezone: str | None) -> None:
-    """Run the missing files, each in one transaction.
+def migrate(
+    connection: sqlite3.Connection, *, timezone: str | None, by_steps: bool = False
+) -> None:
+    """Run the missing files, each in one transaction; a new database gets the whole schema at once.
 
     A database of an older layout or a newer Relight is refused and not changed.
     """
-    first, newest = min(find_migrations()), max(find_migrations())
+    newest = max(find_migrations())
     version = _version(connection)
     check_version(version)
     while version < newest:
@@ -58,8 +63,9 @@ def migrate(connection: sqlite3.Connection, *, timezone: str | None) -> None:
             # another process may have migrated it while this one waited
             version = _version(connection)
             if version < newest:
-                is_new, version = version == 0, max(version + 1, first)
-                for statement in split_statements(find_migrations()[version].read_text("utf-8")):
+                is_new = version == 0
+                version, script = _read_next(version, by_steps=by_steps)
+                for statement in split_statements(script):
                     connection.execute(statement)
                 if is_new:
                     write_meta(connection, timezone or local_timezone())
@@ -68,6 +74,17 @@ def migrate(connection: sqlite3.Connection, *, timezone: str | None) -> None:
             connection.execute("rollback")
             raise
         connection.execute("commit")
+
+
+def _read_next(version: int, *, by_steps: bool) -> tuple[int, str]:
+    """The script that follows a version, and the version that it leads to."""
+    first, newest = min(find_migrations()), max(find_migrations())
+    if version == 0 and not by_steps:
+        script = WHOLE.read_text("utf-8")
+        if script.startswith(WHOLE_HEAD.format(newest)):  # else it was not written again yet
+            return newest, script
+    number = max(version + 1, first)
+    return number, find_migrations()[number].read_text("utf-8")
 
 
 def check_version(version: int) -> None:
