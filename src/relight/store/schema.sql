@@ -1,4 +1,4 @@
--- Schema 53, written by `./dev docs` from the migrations; do not edit.
+-- Schema 55, written by `./dev docs` from the migrations; do not edit.
 CREATE TABLE meta (
     -- Facts about the store itself: the time zone of its days, the key that redaction hashes with,
     -- the weights of the score if they were fitted here, and the number of missed records.
@@ -503,9 +503,6 @@ CREATE INDEX skill_invocations_by_skill on skill_invocations (skill_name, invoke
 CREATE INDEX skill_invocations_by_job on skill_invocations (job_id, invoked_at);
 CREATE UNIQUE INDEX skill_invocations_by_session
     on skill_invocations (session_id, skill_name, coalesce(entry, ''));
-CREATE INDEX skill_invocations_by_day on skill_invocations (
-    day, skill_name, model, provider, success, cost_nanos, cost_status, duration_seconds, invoked_at
-);
 CREATE TABLE skill_charge (
     -- The charge by the session's records, where a fact says otherwise: a report adds up what
     -- sessions spent. `id` is the use in skill_invocations.
@@ -1289,8 +1286,16 @@ CREATE INDEX run_newest on run (
     job_id, (coalesce(started_at, scheduled_for)) desc, key, status, outcome, session_id, started_at
 );
 CREATE INDEX session_below on session (source, id) where id <> root_id;
-CREATE INDEX session_day_by_day on session_day (
-    day, model, root_id, source, project, provider, turns, unpriced_turns, cost_nanos,
-    included_nanos, tool_calls, tool_failures
-);
 CREATE INDEX call_day_by_day on call_day (day, root_id);
+CREATE INDEX session_words_of_people on session_words (session_id, position) where user_messages > 0;
+CREATE INDEX session_day_by_day on session_day (
+    day, model, root_id, source, project, provider, turns, partial_turns, unpriced_turns,
+    input_tokens, cache_read_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens,
+    reasoning_tokens, cost_nanos, included_nanos, tool_calls, tool_failures, wall_ms
+);
+CREATE INDEX skill_invocations_by_day on skill_invocations (
+    day, skill_name, model, provider, success, cost_nanos, cost_status, duration_seconds, invoked_at,
+    root_id, job_id, turns, partial_turns, unpriced_turns, input_tokens, cache_read_tokens,
+    cache_write_tokens, cache_write_1h_tokens, output_tokens, reasoning_tokens, included_nanos,
+    tool_calls, tool_failures
+);
