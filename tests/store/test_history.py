@@ -140,6 +140,36 @@ def test_pruned_sessions_stay_in_the_history_and_forgotten_ones_leave_it(
     assert {row.session for row in old} - {f"relight:{key}"} <= found
 
 
+def test_files_of_an_earlier_version_that_lack_a_column_are_read_and_lose_no_session(
+    store: Store, tmp_path: Path
+) -> None:
+    fill(store, 4)
+    folder = tmp_path / "history"
+    written = export(store, folder).written
+    before = report(store, ("month",), FILTERS[0])
+    drop_columns(folder, {"sessions": "version", "usage": "branch, wall_ms"})
+    prune(store, now=round(NOW * 1000), tape_days=None, index_days=30, dry_run=False)
+    for _ in range(2):  # the earlier files, and those that the export writes
+        with open_history(store.config, folder) as history:
+            rows = report(history, ("month",), FILTERS[0]).rows
+        assert [(one.month, one.turns, one.cost_usd) for one in rows] == [
+            (one.month, one.turns, one.cost_usd) for one in before.rows
+        ]
+        done = export(store, folder)
+        assert ({*done.written, *done.unchanged}, done.damaged) == ({*written}, [])
+
+
+def drop_columns(folder: Path, columns: dict[str, str]) -> None:
+    """Write the files of these tables again as if these columns were added later."""
+    import duckdb
+
+    for table, names in columns.items():
+        for path in folder.glob(f"*.{table}.*.parquet"):
+            rows = f"select * exclude ({names}) from read_parquet('{path}')"
+            duckdb.execute(f"copy ({rows}) to '{path}.new' (format parquet)")
+            Path(f"{path}.new").replace(path)
+
+
 def test_a_history_belongs_to_one_store_and_names_what_is_missing(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ loaded here only. It writes the files, and answers the statements of `store/quer
 them, as one more engine.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -158,6 +158,16 @@ def quote(path: Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
 
 
+def name_rows(table: HistoryTable, paths: Iterable[Path]) -> str:
+    """Return the rows of a table's files as a part of SQL, with the `filename` of each.
+
+    Files that an earlier Relight wrote may lack columns, which are NULL then.
+    """
+    columns = ", ".join(f"cast(null as {kind}) as {name}" for name, kind in table.types.items())
+    files = f"[{', '.join(map(quote, paths))}], union_by_name = true, filename = true"
+    return f"(select {columns} where false union all by name from read_parquet({files}))"
+
+
 def find_list(folder: Path) -> HistoryList | None:
     """Return the list of a folder's months; None if there is none."""
     path = folder / LIST
@@ -243,11 +253,9 @@ def open_history(config: Config, folder: Path) -> Store:
             raise RelightError(
                 f"{folder} lacks {missing[0]}", f"run: relight history export {folder}"
             )
-        files = ", ".join(map(quote, paths))
         database.execute(
             f"create view {name}_rows as select {table.columns},"
-            " substr(parse_filename(filename), 1, 7) as month"
-            f" from read_parquet([{files}], filename = true)"
+            f" substr(parse_filename(filename), 1, 7) as month from {name_rows(table, paths)}"
         )
     for view in VIEWS.split(";"):
         if view.strip():

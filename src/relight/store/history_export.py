@@ -25,6 +25,7 @@ from relight.store.history import (
     find_list,
     load_duckdb,
     name_month_file,
+    name_rows,
     quote,
 )
 from relight.store.team import read_own_id
@@ -145,7 +146,7 @@ def _add_pruned(
     added: Rows = {}
     for name, table in TABLES.items():
         path = folder / name_month_file(month, name, digest)
-        statement = f"select {table.columns} from read_parquet({quote(path)})"
+        statement = f"select {table.columns} from {name_rows(table, [path])}"
         found = database.execute(statement).fetchall()
         if table.session:
             place = table.columns.split(", ").index(table.session)
