@@ -59,6 +59,17 @@ def test_a_job_on_several_models_saves_where_most_of_its_cost_goes(store: Store)
     assert item.saving_usd == pytest.approx(34 * 0.4)
 
 
+def test_the_model_in_use_is_the_one_that_is_set_in_the_job(store: Store) -> None:
+    """`job canary` compares with it, so savings must not name another one."""
+    run(store, "triage", "big", 34, cost_usd=0.5)
+    run(store, "triage", "small", 35, cost_usd=0.1, apart_ms=1000)
+    with store.transaction() as database:
+        database.execute("update job set model = 'small'")
+    item = find(store, "triage")
+    assert item.model == "small"
+    assert "big" not in [one.model for one in item.candidates]
+
+
 def test_a_model_that_does_worse_comes_last_and_counts_for_nothing(store: Store) -> None:
     run(store, "triage", "big", 200, cost_usd=0.5)
     run(store, "triage", "bad", 20, cost_usd=0.01, outcomes=[False] * 20, apart_ms=1000)

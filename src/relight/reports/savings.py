@@ -33,6 +33,7 @@ from relight.stats.canary import forecast
 from relight.stats.odds import MARGIN, Tally
 from relight.store import Store
 from relight.store.canaries import count_trial_runs, read_canaries
+from relight.store.jobs import read_set_models
 from relight.store.queries.comparison import RunCell, read_job_cells, read_skill_cells
 from relight.store.queries.filters import Filter
 from relight.store.queries.totals import GroupSums, read_models, sum_jobs, sum_skills
@@ -69,7 +70,10 @@ class SavingCandidate(Struct, frozen=True, kw_only=True):
 
 
 class SavingItem(Struct, frozen=True, kw_only=True):
-    """A job or a skill, the model that most of its cost goes to, and its cost in 30 days."""
+    """A job or a skill, its model, and its cost in 30 days.
+
+    The model is the one that is set if the job ran on it, else the one with most of the cost.
+    """
 
     job: str | None
     skill: str | None
@@ -105,8 +109,8 @@ class _Question(Struct, frozen=True):
     now: datetime
     config: Config
     dealt: DealtRuns
-    # the models that jobs were switched to by a trial
-    switched: Mapping[str, str]
+    # the models that are set in jobs, as `job canary` compares with them
+    in_use: Mapping[str, str]
 
 
 class _Use(Struct, frozen=True):
@@ -128,10 +132,11 @@ def read_savings(
     moment = datetime.fromtimestamp(at / 1000, UTC).astimezone(ZoneInfo(store.timezone))
     since = round((moment - timedelta(days=RECENT_DAYS)).timestamp() * 1000)
     first_day = (moment - timedelta(days=RECENT_DAYS)).date().isoformat()
-    switched = {
-        row.job: row.model for row in read_canaries(store, is_open=True) if row.state == "promoted"
-    }
-    question = _Question(margin, moment, store.config, count_trial_runs(store), switched)
+    in_use = {job: find_model_name(model) for job, model in read_set_models(store).items()}
+    for row in read_canaries(store, is_open=True):
+        if row.state == "promoted":
+            in_use[row.job] = row.model
+    question = _Question(margin, moment, store.config, count_trial_runs(store), in_use)
     first = (moment - timedelta(days=KNOWN_DAYS)).date().isoformat()
     known = read_models(store, since=first)
     found = []
@@ -208,7 +213,7 @@ def _make_item(
     work = _split_models(cells)
     recent = {model: sum(one.recent for one in own.values()) for model, own in work.items()}
     costs = {one: _sum_month(own) or 0.0 for one, own in work.items()}
-    model = question.switched.get(name) if kind == "job" else None
+    model = question.in_use.get(name) if kind == "job" else None
     if not recent.get(model):
         model = max(recent, key=lambda one: (costs[one], recent[one], one or ""))
     if not recent[model]:

@@ -94,6 +94,15 @@ def read_own_definitions(store: Store) -> list[OwnJob]:
     )
 
 
+def read_set_models(store: Store) -> dict[str, str]:
+    """The model that is set in each job, by full name."""
+    rows = store.query(
+        "select full_name, model from job where model is not null"
+        " and coalesce(state, '') <> 'removed'"
+    )
+    return {str(name): str(model) for name, model in rows}
+
+
 def find_foreign_name(store: Store, name: str) -> str | None:
     """The full name of another scheduler's job that is known by this name or key."""
     rows = store.query(
