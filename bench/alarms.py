@@ -1,6 +1,7 @@
 """Alarms on invented series: how soon a change is found, and how often one is found by chance.
 
-The constants of `relight.stats.failure_alarms` were chosen on other series than these. A false
+The constants of `relight.stats.failure_alarms` were chosen on other series than these, but for the
+step of the grid, which decision 37 checks with other seeds. A false
 alarm is one in the first year of a series, whose rate nobody knows yet. Falls are drawn four times
 as often as other cells, because a median is between whole runs.
 """
