@@ -93,6 +93,32 @@ def test_without_the_program_the_file_is_changed_in_one_step_and_back(hermes: Pa
         editor.write_model("gone", "small", None)
 
 
+@pytest.mark.parametrize(
+    ("style", "start", "end", "line_end"),
+    [
+        ({"indent": 2, "ensure_ascii": False}, "", "", "\n"),
+        ({"indent": 2}, "", "\n", "\n"),
+        ({"indent": 4, "ensure_ascii": False}, "\ufeff", "\n", "\r\n"),
+        ({}, "", "", "\n"),
+    ],
+)
+def test_a_change_taken_back_leaves_every_byte_as_it_was(
+    hermes: Path, style: dict[str, Any], start: str, end: str, line_end: str
+) -> None:
+    path = hermes / "cron" / "jobs.json"
+    text = json.dumps(json.loads(path.read_text()), **style) + end
+    before = (start + text.replace("\n", line_end)).encode()
+    path.write_bytes(before)
+    editor = HermesJobs(hermes, {"PATH": ""})
+    shown = editor.show_change(JOB, "small", None)
+    assert shown.count("\n+") == 2  # the name of the file, and one line
+    editor.write_model(JOB, "small", None)
+    changed = path.read_bytes()
+    assert changed == before.replace(b'"model": "big"', b'"model": "small"')
+    editor.write_model(JOB, "big", None)
+    assert path.read_bytes() == before
+
+
 def test_with_the_program_its_own_command_makes_the_change(
     hermes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,6 @@ Its version 0.19.0 cannot: `cron edit` takes no model. So its help is asked firs
 
 import difflib
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -13,6 +12,8 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from relight.errors import MissingError, RelightError
 from relight.locks import hold, open_lock, replace_when_whole
@@ -22,6 +23,8 @@ PROGRAM, OPTION = "hermes", "--model"
 # Hermes holds it while it changes its jobs
 LOCK = ".jobs.lock"
 SECONDS = 60.0
+# the mark that some editors write before UTF-8
+MARK = "\ufeff"
 
 
 class HermesJobs:
@@ -47,11 +50,10 @@ class HermesJobs:
             return
         if self._program is None:
             with self._locked():
-                document = self._read()
-                _change(_find(document, key), model, provider)
+                changed = self._change(self._read_text(), key, model, provider)
                 mode = self._path.stat().st_mode & 0o777
                 with replace_when_whole(self._path) as file:
-                    file.write(_encode(document).encode())
+                    file.write(changed.encode())
                 self._path.chmod(mode)
         else:
             self._edit(key, model, provider)
@@ -62,21 +64,41 @@ class HermesJobs:
         """Return the command that makes the change, or a diff of the file."""
         if self._program is not None:
             return " ".join(self._words(key, model, provider))
-        before, after = self._read(), self._read()
-        _change(_find(after, key), model, provider)
-        old, new = (_encode(one).splitlines(keepends=True) for one in (before, after))
-        name = str(self._path)
-        return "".join(difflib.unified_diff(old, new, fromfile=name, tofile=name, n=1))
+        text, name = self._read_text(), str(self._path)
+        changed = self._change(text, key, model, provider)
+        old, new = text.splitlines(), changed.splitlines()
+        lines = difflib.unified_diff(old, new, fromfile=name, tofile=name, n=1, lineterm="")
+        return "\n".join(lines)
 
     @property
     def _path(self) -> Path:
         return self._home / "cron" / JOBS
 
     def _read(self) -> Any:
+        return self._parse(self._read_text())
+
+    def _read_text(self) -> str:
+        """Return the file as it is, with its mark of encoding and its ends of lines."""
         try:
-            return json.loads(self._path.read_text(encoding="utf-8-sig"))
+            return self._path.read_bytes().decode()
         except (OSError, ValueError) as error:
             raise RelightError(f"cannot read {self._path}: {error}", "is it there?") from error
+
+    def _parse(self, text: str) -> Any:
+        try:
+            return json.loads(text.removeprefix(MARK))
+        except ValueError as error:
+            raise RelightError(f"cannot read {self._path}: {error}", "is it there?") from error
+
+    def _change(self, text: str, key: str, model: str | None, provider: str | None) -> str:
+        """Return the text with another model for a job, written in the style of the rest."""
+        style = _find_style(text, self._parse(text))
+        document = self._parse(text)
+        job = _find(document, key)
+        for name, value in (("model", model), ("provider", provider)):
+            if value is not None or name in job:
+                job[name] = value
+        return style.write(document)
 
     def _words(self, key: str, model: str | None, provider: str | None) -> list[str]:
         words = [*self.edit, key, "--model", model or ""]
@@ -145,9 +167,28 @@ def _find(document: Any, key: str) -> dict[str, Any]:
     raise MissingError(f"{PROGRAM} has no job {key} any more", "`relight job list` shows its jobs")
 
 
-def _change(job: dict[str, Any], model: str | None, provider: str | None) -> None:
-    job["model"], job["provider"] = model, provider
+class _Style(Struct, frozen=True):
+    """The style of a JSON file: so that a change taken back leaves the file as it was."""
+
+    start: str = ""
+    indent: int | None = 2
+    is_ascii: bool = False
+    line_end: str = "\n"
+    end: str = "\n"
+
+    def write(self, document: Any) -> str:
+        text = json.dumps(document, indent=self.indent, ensure_ascii=self.is_ascii) + self.end
+        return self.start + text.replace("\n", self.line_end)
 
 
-def _encode(document: Any) -> str:
-    return json.dumps(document, indent=2, ensure_ascii=False) + os.linesep
+def _find_style(text: str, document: Any) -> _Style:
+    """Return the style that writes this text; the usual one if none does."""
+    start = MARK if text.startswith(MARK) else ""
+    line_end = "\r\n" if "\r\n" in text else "\n"
+    end = "\n" if text.endswith("\n") else ""
+    styles = (
+        _Style(start, indent, is_ascii, line_end, end)
+        for indent in (2, 4, None)
+        for is_ascii in (False, True)
+    )
+    return next((one for one in styles if one.write(document) == text), _Style())
