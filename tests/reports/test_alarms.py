@@ -12,7 +12,8 @@ from relight.model import row_id
 from relight.reports.alarm_causes import find_switch
 from relight.reports.alarm_watch import refresh_alarms
 from relight.reports.alarms import acknowledge_alarm, read_alarms
-from relight.reports.needs import find_needs
+from relight.reports.brief import read_brief
+from relight.reports.needs import describe_needs, find_needs
 from relight.reports.skills.uses import record_skill_invocation
 from relight.store import Store, open_store
 from relight.store.queries.filters import Filter
@@ -136,6 +137,10 @@ def test_alarms_of_one_change_are_one_row_and_acknowledged_together(store: Store
     head = one if one.also else two
     assert sorted(head.also) == ["job:a", "job:b", "job:c"]
     assert "The same day: job " in head.sentence
+    assert {alarm.id for alarm in read_brief(store, since=0).alarms} == {one.id, two.id}
+    lines = describe_needs(find_needs(store, Filter(), [], spirals=[]))
+    assert any(line.endswith(": relight alarms") for line in lines)
+    assert not any(".:" in line for line in lines)
     acknowledge_alarm(store, head.id)
     assert [one.scope for one in read_alarms(store, is_open=True).alarms] == ["job:other"]
     assert len(read_alarms(store).alarms) == 5

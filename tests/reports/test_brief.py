@@ -13,6 +13,7 @@ from relight.errors import MissingError, RelightError
 from relight.intake.recorder import record
 from relight.reports.brief import find_last_evening, read_brief
 from relight.store import Store, open_store
+from relight.times import format_moment, write_time
 from relight.work.jobs.registry import add_job, remove_job
 from relight.work.jobs.repeated import find_failed_run
 from terminal import Cli
@@ -53,6 +54,35 @@ def test_failures_of_one_cause_across_jobs_are_one_row(store: Store) -> None:
     assert len(shared.run_ids) == 2
     assert [run.name for run in found.succeeded] == ["fine"]
     assert read_brief(store, now=NOW, since=NOW - 30 * HOUR).runs == 6
+
+
+def test_a_failure_says_if_its_job_has_succeeded_since(store: Store) -> None:
+    write_runs(store, "inbox", [False, True], first_at=NOW - 5 * HOUR, every_ms=HOUR,
+               status="failed", outcome_evidence=LIMIT)  # fmt: skip
+    (cause,) = read_brief(store, now=NOW).causes
+    assert cause.retry == "inbox succeeded since, at Mon 2026-11-16 03:00 UTC"
+    assert cause.run_ids == []
+    # a job that still fails of the same cause has the next word
+    write_runs(store, "triage", [False], first_at=NOW - 3 * HOUR, every_ms=HOUR,
+               status="failed", outcome_evidence=LIMIT)  # fmt: skip
+    (both,) = read_brief(store, now=NOW).causes
+    assert both.jobs == ["triage", "inbox"]
+    assert (both.retry or "").startswith("temporary: ")
+    assert len(both.run_ids) == 1
+
+
+def test_the_first_of_the_next_runs_is_named_for_jobs_of_one_cause(store: Store) -> None:
+    soon = round(time.time() * 1000) + HOUR
+    for number, job in enumerate(("late", "early")):
+        write_runs(store, job, [False], first_at=NOW - (2 + number) * HOUR, every_ms=HOUR,
+                   status="failed", outcome_evidence=LIMIT)  # fmt: skip
+    with store.transaction() as database:
+        database.execute("update job set next_run_at = ? where name = 'early'", (soon,))
+        database.execute("update job set next_run_at = ? where name = 'late'", (soon + HOUR,))
+    (cause,) = read_brief(store, now=NOW).causes
+    assert cause.jobs == ["late", "early"]
+    assert cause.retry == f"temporary: tried again at {format_moment(soon, 'UTC')}"
+    assert cause.next_run_at == write_time(soon)
 
 
 def test_sessions_beside_runs_are_counted_with_their_cost(store: Store) -> None:

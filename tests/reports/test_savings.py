@@ -119,6 +119,36 @@ def test_an_untried_model_is_known_by_the_price_of_the_same_tokens(store: Store)
     assert "gpt-5-mini" in given
 
 
+def test_a_trial_deals_the_runs_of_all_models_so_the_days_count_them(store: Store) -> None:
+    import time
+
+    now = round(time.time() * 1000)
+
+    def write(model: str, **fields: Any) -> None:
+        write_runs(store, "digest", [True] * 40, first_at=now - 480 * HOUR, every_ms=12 * HOUR,
+                   model=model, **fields)  # fmt: skip
+
+    with record(store, "one", model="claude-opus-4-6", provider="anthropic") as rec:
+        rec.turn(input_tokens=100_000, output_tokens=2_000)
+        rec.finish("success")
+    write("claude-opus-4-6", session_id=row_id("session", "relight", "one"))
+
+    def find_days() -> int:
+        (item,) = read_savings(store, models=["claude-haiku-4-5"]).items
+        (days,) = [one.days_needed for one in item.candidates if one.verdict == "not tried"]
+        assert item.model == "claude-opus-4-6"
+        assert days is not None
+        return days
+
+    alone = find_days()
+    # as many runs on a model without a price
+    now += 1000
+    write("local")
+    assert find_days() == pytest.approx(alone / 2, rel=0.05)
+    environment = {**os.environ, "RELIGHT_HOME": str(store.config.home), "COLUMNS": "200"}
+    assert "≥$" in run_relight(environment, "savings").stdout
+
+
 def test_savings_are_on_a_page_and_in_the_api(store: Store, tmp_path: Path) -> None:
     import time
 

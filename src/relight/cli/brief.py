@@ -66,7 +66,7 @@ def _print(found: "Brief", timezone: str) -> None:
         more = plural(len(found.causes) - SHOWN_CAUSES, "more cause")
         screen.print_text(as_typed(f"… and {more}: relight failures"), style="dim")
     for alarm in found.alarms:
-        screen.print_text(as_typed(f"alarm {alarm.id}: {alarm.sentence}: relight alarms"))
+        screen.print_text(as_typed(f"alarm {alarm.id}: {alarm.sentence} → relight alarms"))
     if found.succeeded:
         screen.print_text(f"succeeded: {_list_jobs(found.succeeded)}", style="green")
 

@@ -75,7 +75,7 @@ def trial_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--model", metavar="M", help="Try this model in a share of the job's runs."),
         click.option("--base-url", help="The address of that model, if it is not the job's."),
         click.option("--key-variable", metavar="NAME", help="The variable with the key for it."),
-        click.option("--provider", help="Its provider, for the price."),
+        click.option("--provider", help="Its provider, if it is not the job's."),
         click.option(
             "--share",
             callback=_read_share,

@@ -37,7 +37,7 @@ def command(models: tuple[str, ...], margin: float, as_json: bool) -> None:
     if rest := [one for one in found.items if not one.candidates]:
         from relight.cli import screen
 
-        names = ", ".join(f"{one.title} ({screen.dollars(one.month_usd)})" for one in rest[:8])
+        names = ", ".join(f"{one.title} ({_month(one)})" for one in rest[:8])
         more = f" and {len(rest) - 8} more" if len(rest) > 8 else ""
         screen.print_text(f"no cheaper model is known for {names}{more}", style="dim")
 
@@ -54,7 +54,7 @@ def _print(items: "list[SavingItem]") -> None:
     ]
     rows = []
     for item in items:
-        rows.append([item.title, screen.dollars(item.month_usd), "", "", ""])
+        rows.append([item.title, _month(item), "", "", ""])
         rows += [[f"  {item.model}", "", "", "in use", ""]] if item.model else []
         rows += [_cells(one) for one in item.candidates]
     if rows:
@@ -63,6 +63,12 @@ def _print(items: "list[SavingItem]") -> None:
             "costs and savings are of the last 30 days; a skill's runs may be a job's as well",
             style="dim",
         )
+
+
+def _month(item: "SavingItem") -> str:
+    from relight.cli import screen
+
+    return screen.dollars(item.month_usd, unpriced=item.unpriced_runs)
 
 
 def _cells(one: "SavingCandidate") -> list[str]:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from relight.reports.alarms import Alarm, read_alarms
 from relight.reports.failed_work import FailedWork, list_failed_work
@@ -14,19 +15,21 @@ from relight.store import Store
 from relight.store.queries.costs import OtherSessions, sum_sessions_since
 from relight.store.queries.filters import Filter
 from relight.store.queries.runs import RunReport, read_runs
-from relight.times import read_time, write_time
+from relight.text import join_words
+from relight.times import format_moment, read_time, write_time
 
 EVENING = 18  # o'clock
 MOST_FAILED = 1000
 WAITING = ("claimed", "running")
+LATEST = "9999"  # later than any time in words
 
 
 class BriefCause(Struct, frozen=True, kw_only=True):
     """Failed runs and sessions of one cause, and whether another run can help.
 
     `burnt_usd` is the part of the cost that went into spirals. `next_run_at` is the first of the
-    jobs' next runs, `retry` the advice in words. `run_ids` are those of the newest failure of each
-    job that can be run again.
+    jobs' next runs, `retry` the advice in words, or that the jobs succeeded since. `run_ids` are
+    those of the newest failure of each job that can be run again.
     """
 
     kind: str
@@ -95,7 +98,7 @@ def read_brief(
     failed = list_failed_work(store, Filter(since=first_day), limit=MOST_FAILED, slots=slots)
     failed = add_burnt(store, [one for one in failed if (read_time(one.at) or 0) >= start])
     costs = [run.cost_usd for run in ended if run.cost_usd is not None]
-    alarms = read_alarms(store).alarms if store.has_rows("alarm") else []
+    alarms = read_alarms(store, is_open=True).alarms if store.has_rows("alarm") else []
     return Brief(
         since=write_time(start),
         until=write_time(at),
@@ -108,7 +111,7 @@ def read_brief(
         cost_usd=sum(costs) if costs else None,
         unpriced_turns=sum(run.unpriced_turns or 0 for run in ended),
         sessions=sum_sessions_since(store, start),
-        causes=group_causes(failed),
+        causes=[_add_recovery(one, ended, store.timezone) for one in group_causes(failed)],
         succeeded=[run for run in ended if run.outcome == "success"],
         alarms=[one for one in alarms if (read_time(one.raised_at) or 0) >= start],
     )
@@ -131,6 +134,8 @@ def _show_cause(own: Sequence[FailedWork]) -> BriefCause:
         if one.job is not None and ":" not in one.job:
             newest.setdefault(one.job, one)
     can = {one.can_retry for one in runs}
+    advised = [one for one in runs if one.retry]
+    soonest = min(advised, key=lambda one: one.next_run_at or LATEST, default=None)
     return BriefCause(
         kind=own[0].kind,
         cause=own[0].cause,
@@ -144,10 +149,23 @@ def _show_cause(own: Sequence[FailedWork]) -> BriefCause:
         burnt_usd=_add([one.burnt_usd for one in own]),
         can_retry=can.pop() if len(can) == 1 else None,
         next_run_at=min((one.next_run_at for one in runs if one.next_run_at), default=None),
-        retry=next((one.retry for one in runs if one.retry), None),
+        retry=soonest.retry if soonest else None,
         run_ids=[one.run_id for one in newest.values() if one.run_id and one.retry],
         session_ids=list(dict.fromkeys(one.session_id for one in own if one.session_id)),
     )
+
+
+def _add_recovery(cause: BriefCause, ended: Sequence[RunReport], timezone: str) -> BriefCause:
+    """Return a cause that says so if its jobs have succeeded since."""
+    since = {
+        run.name: run.started_at
+        for run in ended
+        if run.outcome == "success" and (run.started_at or "") > (cause.last_at or "")
+    }
+    if cause.retry or not cause.jobs or not since.keys() >= set(cause.jobs):
+        return cause
+    at = format_moment(read_time(min(since[one] or "" for one in cause.jobs)) or 0, timezone)
+    return replace(cause, retry=f"{join_words(cause.jobs)} succeeded since, at {at}")
 
 
 def _add(costs: Sequence[float | None]) -> float | None:

@@ -84,7 +84,7 @@ def describe_needs(needs: Sequence[Need]) -> list[str]:
         elif kind == "price" and others:
             turns = sum(one.turns or 0 for one in (first, *others))
             words, more = f"{first.title}{more}: {_explain_price(turns)}", ""
-        lines.append(f"{words}{more}: {command}")
+        lines.append(f"{words.removesuffix('.')}{more}: {command}")
     return lines
 
 

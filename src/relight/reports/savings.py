@@ -27,6 +27,7 @@ from relight.reports.comparison.pairing import (
     forecast_pair,
     list_shared,
     mark_dealt,
+    measure_pace,
 )
 from relight.reports.comparison.sentences import count_of
 from relight.stats.canary import forecast
@@ -249,7 +250,8 @@ def _add_untried(
     if use is None or not use.worth_usd or not _sum_month(own):
         return item
     names = dict.fromkeys(name for name in map(find_model_name, others) if name not in work)
-    priced = [_make_untried(question, name, own=own, use=use) for name in names]
+    pace = measure_pace(cells, now=round(question.now.timestamp() * 1000))
+    priced = [_make_untried(question, name, own=own, use=use, pace=pace) for name in names]
     cheaper = _order([one for one in priced if one is not None])
     return replace(item, candidates=_order([*item.candidates, *cheaper[:MOST_UNTRIED]]))
 
@@ -335,9 +337,12 @@ def _find_mean(own: Work) -> float | None:
 
 
 def _make_untried(
-    question: _Question, other: str, *, own: Work, use: _Use
+    question: _Question, other: str, *, own: Work, use: _Use, pace: float
 ) -> SavingCandidate | None:
-    """Return a model that is known by its price only; None if it is not clearly cheaper."""
+    """Return a model that is known by its price only; None if it is not clearly cheaper.
+
+    A trial deals the runs of all models: `pace` is how many they are a day.
+    """
     prices = find_price(other, config=question.config)
     at = round(question.now.timestamp() * 1000)
     cost = price_usage(use.usage, prices, at=at, calls=use.calls) if prices else None
@@ -349,8 +354,8 @@ def _make_untried(
     known = sum(one.known for one in own.values())
     runs = days = None
     if known:
-        before, pace = Tally(successes, known - successes), recent / RECENT_DAYS
-        found = forecast(before, slots_a_day=pace, margin=question.margin)
+        before, ended = Tally(successes, known - successes), sum(one.runs for one in own.values())
+        found = forecast(before, slots_a_day=pace, margin=question.margin, known=known / ended)
         runs, days = found.runs, found.days
     return SavingCandidate(
         model=other,

@@ -5,7 +5,7 @@ Counts of different jobs are never added up: the model that ran the hard job wou
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -273,6 +273,14 @@ def _add_forecast(
         more_days=days,
         until=None if days is None else _add_days(now, days),
     )
+
+
+def measure_pace(cells: Iterable[RunCell], *, now: int) -> float:
+    """Return how many runs a day there were of late, on all models together."""
+    own = [one for one in cells if one.recent]
+    began = [one.recent_at for one in own if one.recent_at is not None]
+    days = max((now - min(began)) / _DAY_MS, 1.0) if began else 1.0
+    return sum(one.recent for one in own) / days
 
 
 def _add_days(now: datetime, days: int) -> str | None:

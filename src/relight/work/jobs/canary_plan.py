@@ -9,9 +9,16 @@ from msgspec.structs import replace
 
 from relight.errors import RelightError
 from relight.names import find_model_name
-from relight.reports.comparison.pairing import RECENT_DAYS
+from relight.reports.comparison.pairing import RECENT_DAYS, measure_pace
 from relight.reports.comparison.sentences import format_points
-from relight.stats.canary import CHECKED_TASKS, FIRST_SHARE, MOST_DAYS, Forecast, forecast
+from relight.stats.canary import (
+    CHECKED_TASKS,
+    FIRST_SHARE,
+    LATER_SHARE,
+    MOST_DAYS,
+    Forecast,
+    forecast,
+)
 from relight.stats.odds import MARGIN, Tally
 from relight.store import Store
 from relight.store.canaries import (
@@ -172,9 +179,7 @@ def _count_slots(store: Store, job: str, *, now: int) -> float:
     """Return how many runs of a job are due a day; of another scheduler's, how many there were."""
     if ":" in job:
         cells = read_job_cells(store, job, since=now - RECENT_DAYS * DAY_MS)
-        began = [cell.recent_at for cell in cells if cell.recent_at is not None]
-        days = max((now - min(began)) / DAY_MS, 1.0) if began else 1.0
-        return sum(cell.recent for cell in cells) / days
+        return measure_pace(cells, now=now)
     schedule = schedule_of(find_job(store, job), store.timezone)
     until = now + RECENT_DAYS * DAY_MS
     slots = list(islice(takewhile(lambda at: at <= until, schedule.slots(now)), MOST_SLOTS))
@@ -218,8 +223,9 @@ def _describe(row: CanaryRow, found: Forecast, order: CanaryOrder, a: Tally) -> 
     replayed = ""
     if order.replay >= CHECKED_TASKS:
         replayed = f" after {plural(order.replay, 'replayed task')}"
+    later = ", and 50% after 20 clean ones" if row.share < LATER_SHARE else ""
     return (
         f"If {row.model} is as good as {row.against or 'the model in use'}, about {runs} of it show"
         f" that within {within} {rate}{replayed}: {time} at this pace. It gets {row.share:.0%} of"
-        f" the runs, and 50 % after 20 clean ones; a model that does worse is stopped.{budget}"
+        f" the runs{later}; a model that does worse is stopped.{budget}"
     )
