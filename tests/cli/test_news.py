@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,21 @@ def test_while_another_import_runs_the_answer_is_what_it_has_recorded(cli: Cli) 
     assert done.returncode == 0
     assert '"sessions": 1' in done.stdout
     assert said(done) == "another import is running: this is what it has recorded so far\n"
+
+
+def test_another_import_delays_an_answer_by_less_than_half_a_second(cli: Cli) -> None:
+    assert count(cli) == 1
+    build.write_claude(cli.home, [build.claude_answer("m9", sessionId=OTHER)], name=OTHER)
+
+    def spend(*words: str) -> float:
+        began = time.perf_counter()
+        cli.run("report", "--since", "all", *words)
+        return time.perf_counter() - began
+
+    with open_store(cli.home / "relight") as store, hold_import(store):
+        # the least of some: the machine may be busy
+        assert min(spend() for _ in range(5)) - min(spend("--no-import") for _ in range(5)) < 0.5
+
 
 
 def test_nothing_new_needs_no_lock(cli: Cli) -> None:

@@ -12,8 +12,9 @@ from relight.text import clean_lines, plural
 if TYPE_CHECKING:
     from relight.intake.importing import Imported
 
-# another import, or another writer of the database, is waited for this long
-WAIT_SECONDS = 1.0
+# another import is waited for so long that a short look for news ends; a long one is not waited for
+IMPORT_SECONDS = 0.25
+WRITER_SECONDS = 1.0  # for another writer of the database
 
 
 def take_news(store: Store) -> "list[Imported]":
@@ -40,9 +41,9 @@ def _import(store: Store) -> "list[Imported]":
     from relight.store.queries.health import count_unreadable
     from relight.warm.automatic import import_and_propose
 
-    with LateProgress() as progress, store.waiting(WAIT_SECONDS):
+    with LateProgress() as progress, store.waiting(WRITER_SECONDS):
         before = count_unreadable(store)
-        done = import_and_propose(store, progress=progress.update, wait_seconds=WAIT_SECONDS)
+        done = import_and_propose(store, progress=progress.update, wait_seconds=IMPORT_SECONDS)
         # a file that cannot be opened is tried again each time, and reported only once
         lines = count_unreadable(store) - before
     if store.config.notify.to or needs_a_look(store):
