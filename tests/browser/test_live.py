@@ -1,6 +1,7 @@
 """What is new appears by itself, and nothing that a person is doing is lost to it."""
 
 import re
+import shutil
 from pathlib import Path
 
 from playwright.sync_api import Browser, expect
@@ -88,4 +89,20 @@ def test_a_turn_that_an_agent_writes_appears_by_itself(browser: Browser, tmp_pat
             file.write(build.as_lines([build.claude_answer("m9", text, at=9)]))
         expect(words.first).to_be_attached(timeout=20_000)
         assert page.evaluate("window.isTheSamePage") is True
+        visit.check()
+
+
+def test_a_long_command_is_legible_at_the_side_to_its_end(
+    browser: Browser, demo_home: Path, tmp_path: Path
+) -> None:
+    """It is named as it was typed, with its folder."""
+    home = tmp_path / ("a folder with a long name " * 4) / "relight"
+    shutil.copytree(demo_home, home)
+    with (
+        serving.serve(home, "--no-watch", "--home", str(home)) as (address, _),
+        visiting(browser, address.rstrip("/")) as visit,
+    ):
+        words = visit.open("/").locator("#live .words")
+        expect(words).to_have_text(re.compile("long name .* reads what is new$"))
+        assert words.evaluate("one => one.scrollHeight <= one.clientHeight")
         visit.check()

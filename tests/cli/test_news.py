@@ -109,7 +109,6 @@ def test_another_import_delays_an_answer_by_less_than_half_a_second(cli: Cli) ->
         assert min(spend() for _ in range(5)) - min(spend("--no-import") for _ in range(5)) < 0.5
 
 
-
 def test_nothing_new_needs_no_lock(cli: Cli) -> None:
     assert count(cli) == 1
     with open_store(cli.home / "relight") as store, hold_import(store):

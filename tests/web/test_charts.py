@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from datetime import date, timedelta
 from xml.etree import ElementTree
 
 import pytest
@@ -17,6 +18,7 @@ from relight.web.charts.intervals import IntervalRow, draw_intervals
 from relight.web.charts.lanes import Lane, OutcomeCounts, draw_lanes
 from relight.web.charts.sparks import RunBlock, draw_share, draw_span, draw_sparkline, draw_strip
 from relight.web.charts.svg import find_ticks
+from relight.web.periods import choose_step, walk
 
 SHAPES = {"svg", "g", "a", "rect", "path", "line", "circle", "polyline", "polygon", "text"}
 HOSTILE = (
@@ -145,7 +147,7 @@ def test_a_bar_is_as_tall_as_its_value() -> None:
         (name, left): height for name, own in blocks_of(root).items() for left, _, _, height in own
     }
     assert tall == {("s0", 0.14): 75.0, ("s1", 0.14): 25.0, ("s1", 1.14): 50.0}
-    assert next(root.iter("path")).attrib["d"] == "M0.14 25h0.72v75h-0.72z"
+    assert next(root.iter("path")).attrib["d"] == "M.14 25h.72v75h-.72z"
     assert attributes_of(root, "href") == ["/sessions?since=mon"]
     (link, plain) = (one for one in root.iter() if "data-tip" in one.attrib)
     assert link.attrib["aria-label"] == "Mon: $40\nopus: $30\nhaiku: $10"
@@ -289,3 +291,14 @@ def test_a_long_sparkline_has_no_more_points_than_can_be_seen() -> None:
 
 def test_a_chart_of_nothing_is_a_chart() -> None:
     assert isinstance(draw_bars("t", [], names=["a"], formatter=str), Chart)
+
+
+def test_a_chart_has_at_most_54_steps_up_to_four_years() -> None:
+    """More would make its page larger than a list may be."""
+    first = date(2023, 3, 1)
+    for days in range(1, 4 * 366):
+        last = first + timedelta(days=days - 1)
+        assert len(list(walk(first, last, choose_step(first, last)))) <= 54
+    assert choose_step(first, first + timedelta(days=29)) == "day"
+    assert choose_step(first, first + timedelta(days=89)) == "week"
+    assert choose_step(first, first + timedelta(days=365)) == "week"

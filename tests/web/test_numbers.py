@@ -16,7 +16,7 @@ TILES = re.compile(
     r'\s*<span class="value[^"]*">([\d,]+)</span>'
 )
 # failed calls: a session may have several, and its list says how many sessions there are
-CALLS = re.compile(r'<a data-tip="failed calls[^"]*" href="(/sessions[^"]*)"[^>]*>[\d,]+</a>')
+CALLS = re.compile(r'<a href="(/sessions[^"]*failure=[^"]*)">[\d,]+</a>')
 PAGES = [
     "/",
     "/?since=all",

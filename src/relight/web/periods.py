@@ -20,7 +20,8 @@ from relight.web.rendering import day as format_day
 
 FIRST = date(1970, 1, 1)  # earlier than any record
 MOST_DAYS = 92
-MOST_WEEKS = 110
+# steps of a chart: with more, its page would be larger than 100 KB; a year touches 54 weeks
+DAY_STEPS, WEEK_STEPS = 45, 54
 
 
 class PeriodStep(Struct, frozen=True):
@@ -142,10 +143,10 @@ def choose_step(first: date, last: date) -> Literal["day", "week", "month"]:
     >>> choose_step(date(2026, 1, 1), date(2026, 12, 31))
     'week'
     """
-    days = (last - first).days + 1
-    if days <= MOST_DAYS:
+    if (last - first).days < DAY_STEPS:
         return "day"
-    return "week" if days <= MOST_WEEKS * 7 else "month"
+    first_week, last_week = (day - timedelta(days=day.weekday()) for day in (first, last))
+    return "week" if (last_week - first_week).days < WEEK_STEPS * 7 else "month"
 
 
 def walk(first: date, last: date, step: str) -> Iterator[tuple[str, str, str]]:

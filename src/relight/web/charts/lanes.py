@@ -49,7 +49,7 @@ def draw_lanes(
     blocks: dict[str, list[str]] = {}
     for number, lane in enumerate(lanes):
         top = number * (NAME + LANE) + NAME
-        line = top + up * scale
+        line = round(top + up * scale, 2)
         drawn.append(text_element(lane.name, class_="name", x=0.0, y=top - 6))
         drawn.append(
             text_element(describe_outcomes(lane.whole), class_="figure", x="100%", y=top - 6)
@@ -77,9 +77,12 @@ def draw_lanes(
 
 
 def _write_tip(label: str, lanes: Sequence[Lane], place: int) -> str:
-    """Return the outcomes of a step in each lane that has any."""
+    """Return the outcomes of a step in each lane that has any; the verb stands once above them."""
     found = [(lane.name, describe_outcomes(lane.steps[place])) for lane in lanes]
-    return "\n".join([label, *(f"{name}: {words}" for name, words in found if words != UNKNOWN)])
+    lines = [f"{name}: {words}" for name, words in found if words != UNKNOWN]
+    if len(lines) < 2 or " succeeded" not in "".join(lines):
+        return "\n".join([label, *lines])
+    return "\n".join([f"{label}, succeeded:", *(line.replace(" succeeded", "") for line in lines)])
 
 
 def _draw_step(

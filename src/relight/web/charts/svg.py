@@ -100,10 +100,16 @@ def block(left: float, top: float, width: float, height: float) -> str:
     """Return a rectangle as a part of a path, a third as long as an element.
 
     >>> block(0.14, 3.0, 0.72, 9.5)
-    'M0.14 3h0.72v9.5h-0.72z'
+    'M.14 3h.72v9.5h-.72z'
     """
-    across = short(width)
-    return f"M{short(left)} {short(top)}h{across}v{short(height)}h-{across}z"
+    first, last = round(top, 2), round(top + height, 2)  # what touches it still does
+    across = _shorter(width)
+    return f"M{_shorter(left)} {_shorter(first)}h{across}v{_shorter(last - first)}h-{across}z"
+
+
+def _shorter(value: float) -> str:
+    """Return a number of a path, which needs no zero before its point."""
+    return f"{value:.2f}".rstrip("0").rstrip(".").removeprefix("0") or "0"
 
 
 def draw_plot(
@@ -117,11 +123,12 @@ def draw_plot(
     """
     drawn = [element("path", class_=kind, d="".join(own)) for kind, own in blocks.items()]
     for place, (tip, link) in enumerate(hits):
-        shape = element("rect", class_="hit", x=place, width=1, height=height)
+        shape = element("rect", class_="hit", x=place)
         drawn.append(link_shapes([shape], tip, link))
     return element(
         "svg",
         *drawn,
+        class_="plot",
         width="100%",
         height=height,
         viewBox=f"0 0 {max(len(hits), 1)} {short(height)}",

@@ -24,7 +24,7 @@ from relight.web.page import Context, View
 from relight.web.periods import find_step, walk_days
 from relight.work.jobs.registry import find_allowed_slots
 
-TOP, MOST = 30, 1000
+TOP, MOST = 25, 1000
 NEWEST, CURES = 20, 12
 
 
