@@ -522,6 +522,10 @@ def test_past_tasks_are_repeated_in_a_copy_of_the_folder_on_both_models(tmp_path
             run_now(store, "mails", holder=holder.name, execute=execute_run)
         order = CanaryOrder(model="cheap", anyway=True, replay=30)
         plan = plan_canary(store, "mails", order, now=now)
+        # the forecast counts the tasks that can be repeated, not those that were asked for
+        without = plan_canary(store, "mails", CanaryOrder(model="cheap", anyway=True), now=now)
+        assert plan.forecast == without.forecast
+        assert "3 tasks will be replayed: fewer than 30 do not count." in plan.sentence
         lines: list[str] = []
         row = start_canary(
             store, plan, replay=replay_tasks(store, plan.row, number=30, report=lines.append)

@@ -35,6 +35,7 @@ from relight.work.jobs.canaries import deal_next, find_editor
 from relight.work.jobs.job import JobDefinition
 from relight.work.jobs.preparation import choose_route, settle_job
 from relight.work.jobs.registry import describe_job, find_job, schedule_of
+from relight.work.jobs.replays import find_repeatable_tasks
 
 DAY_MS = 86_400_000
 # enough slots to know how often a job runs
@@ -57,7 +58,7 @@ class CanaryOrder(Struct, frozen=True, kw_only=True):
     budget_usd: float | None = None
     is_auto: bool = False
     anyway: bool = False
-    # tasks that will be repeated first, and may save as many runs
+    # at most so many tasks will be repeated first, and may save as many runs
     replay: int = 0
 
 
@@ -89,6 +90,8 @@ def plan_canary(store: Store, name: str, order: CanaryOrder, *, now: int) -> Can
     model = find_model_name(order.model, aliases)
     if model == against:
         raise RelightError(f"{job} runs on {model} already", "name a cheaper model")
+    if order.replay:
+        order = replace(order, replay=_count_tasks(store, job, against, number=order.replay))
     done = count_span(store, job, against)
     a = Tally(done.successes, done.known - done.successes)
     found = forecast(
@@ -168,6 +171,21 @@ def _find_foreign(
     return change, {"model": model, "provider": provider}, in_use
 
 
+def _count_tasks(store: Store, job: str, against: str | None, *, number: int) -> int:
+    """Return how many of so many past tasks can be repeated safely; raise if there is none."""
+    if ":" in job:
+        raise RelightError(
+            "tasks of another scheduler's job cannot be repeated safely", "leave out --replay"
+        )
+    tasks, skipped = find_repeatable_tasks(store, find_job(store, job), against, number=number)
+    if not tasks:
+        reason = skipped[0] if skipped else "it has no run with an outcome"
+        raise RelightError(
+            f"no past task of {job} can be repeated safely: {reason}", "leave out --replay"
+        )
+    return len(tasks)
+
+
 def _find_usual(store: Store, job: str, *, now: int) -> str | None:
     """Return the model that most runs of the last days had."""
     cells = read_job_cells(store, job, since=now - RECENT_DAYS * DAY_MS)
@@ -213,19 +231,21 @@ def _describe(row: CanaryRow, found: Forecast, order: CanaryOrder, a: Tally) -> 
     time = plural(found.days, "day") if found.days <= 730 else f"{found.days / 365:.0f} years"
     rate = f"at {found.rate:.0%} success" if a.runs else "if 95 % of its runs succeed"
     runs = plural(found.runs, "run")
+    tasks, replayed, few = plural(order.replay, "task"), "", ""
+    if order.replay >= CHECKED_TASKS:
+        replayed = f" after {tasks} replayed"
+    elif order.replay:
+        few = f" {tasks} will be replayed: fewer than {CHECKED_TASKS} do not count."
     if found.days > MOST_DAYS:
         return (
             f"This job cannot tell models {within} apart: {rate} it takes about {runs} of"
-            f" {row.model}, {time} at this pace."
+            f" {row.model}{replayed}, {time} at this pace.{few}"
         )
     limit = None if row.budget_nanos is None else dollars(row.budget_nanos / 1e9)
     budget = f" They may cost {limit}." if limit else " No cost is known, so no budget holds it."
-    replayed = ""
-    if order.replay >= CHECKED_TASKS:
-        replayed = f" after {plural(order.replay, 'replayed task')}"
     later = ", and 50% after 20 clean ones" if row.share < LATER_SHARE else ""
     return (
         f"If {row.model} is as good as {row.against or 'the model in use'}, about {runs} of it show"
         f" that within {within} {rate}{replayed}: {time} at this pace. It gets {row.share:.0%} of"
-        f" the runs{later}; a model that does worse is stopped.{budget}"
+        f" the runs{later}; a model that does worse is stopped.{budget}{few}"
     )

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.chat.messages import read_calls, read_text
-from relight.errors import RelightError
+from relight.errors import RelightError, as_typed
 from relight.names import find_model_name
 from relight.reports.canaries import ReplayReport
 from relight.reports.sessions import find_session
@@ -84,24 +84,18 @@ def replay_tasks(
     report: Callable[[str], None] = lambda line: None,
 ) -> str:
     """Repeat up to so many past tasks; return what came of it as JSON for the canary's row."""
-    if ":" in canary.job:
-        raise RelightError(
-            "tasks of another scheduler's job cannot be repeated safely", "leave out --replay"
-        )
     job = find_job(store, canary.job)
     tasks, skipped = find_repeatable_tasks(store, job, canary.against, number=number)
     for line in skipped[:SHOWN_SKIPPED]:
         report(f"not repeated: {line}")
-    if not tasks:
-        raise RelightError(
-            f"no past task of {canary.job} can be repeated safely: "
-            + (skipped[0] if skipped else "it has no run with an outcome"),
-            "leave out --replay",
-        )
+    if (more := len(skipped) - SHOWN_SKIPPED) > 0:
+        shown = as_typed(f"relight job canary {job.name} --json")
+        report(f"not repeated: {more:,} more, which `{shown}` names")
     change = msgspec.json.decode(canary.change, type=dict[str, str | None])
     trial = replace(job, **change)
     done = _Outcomes()
     report(f"{plural(len(tasks), 'task')} of past runs, each in a copy of the job's folder")
+    place = 0
     for place, task in enumerate(tasks, start=1):
         done.add(_repeat(store, trial, task, done), _repeat(store, job, task, done))
         report(f"{place} of {len(tasks)}: {_describe(done, canary)}")
