@@ -2,6 +2,7 @@
 
 import sys
 from importlib import import_module
+from itertools import takewhile
 
 from bench.measure import compile_sources
 
@@ -33,8 +34,8 @@ WITH_PARTS = ("campaign", "team")
 
 
 def main(words: list[str]) -> int:
-    names = [word for word in words if word in BENCHES]
-    rest = [word for word in words if word not in BENCHES]
+    names = list(takewhile(BENCHES.__contains__, words))
+    rest = words[len(names) :]
     if words and words[0] in WITH_PARTS:
         names, rest = words[:1], words[1:]
     if not names and rest and not rest[0].startswith("-"):
