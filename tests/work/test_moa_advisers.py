@@ -134,6 +134,18 @@ def test_worth_is_claimed_only_after_a_verdict_from_muted_sessions(tmp_path: Pat
         assert "It is worth something" in find(store, "wise").sentence
 
 
+def test_sessions_of_unknown_outcome_count_among_those_that_were_dealt(tmp_path: Path) -> None:
+    now = round(time.time() * 1000)
+    with open_home(tmp_path, "mute_share = 0.2\n") as store:
+        for place in range(4):
+            row = AdviserDealRow(f"s{place}", "wise", "review", now, 0.2, int(place == 0))
+            add_adviser_deals(store, [row])
+            with record(store, f"s{place}", model="moa:review") as rec:
+                rec.finish(outcome="unknown")
+        sentence = find(store, "wise").sentence
+        assert "Muted in 1 of 4 sessions: 0 of 0 succeeded, 0 of 0 with it." in sentence
+
+
 def test_an_adviser_that_changes_no_outcome_is_worth_less_than_5_points(tmp_path: Path) -> None:
     with open_home(tmp_path, "mute_share = 0.2\n") as store:
         deal_sessions(store, is_muted=0, number=100, successes=100)

@@ -56,6 +56,7 @@ class AdviserReport(Struct, frozen=True, kw_only=True):
     untimed_calls: int
     compared: int
     differed: int
+    with_sessions: int
     with_successes: int
     with_failures: int
     muted_sessions: int
@@ -135,6 +136,7 @@ def _make_report(
         with_successes=with_it.successes,
         with_failures=with_it.failures,
         muted_sessions=muted.sessions,
+        with_sessions=with_it.sessions,
         muted_successes=muted.successes,
         muted_failures=muted.failures,
         verdict=VERDICTS[judge_job(a, b, margin=WORTH)],
@@ -163,7 +165,7 @@ def describe_adviser(one: AdviserReport, share: float) -> str:
     cost = "has no price" if one.month_usd is None else f"costs {dollars(one.month_usd)} a month"
     parts = [f"{one.adviser} {cost}."]
     if one.muted_sessions:
-        dealt = one.muted_sessions + one.with_successes + one.with_failures
+        dealt = one.muted_sessions + one.with_sessions
         muted = count_of(one.muted_successes, one.muted_failures)
         with_it = count_of(one.with_successes, one.with_failures)
         bound = ""
