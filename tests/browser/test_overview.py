@@ -195,3 +195,19 @@ def test_hostile_names_are_shown_and_do_nothing(browser: Browser, tmp_path: Path
             assert page.locator(".need.spiral").count() >= 1
             visit.check()
             visit.check_access()
+
+
+def test_a_large_figure_stays_in_its_tile(browser: Browser, tmp_path: Path) -> None:
+    home = tmp_path / "relight"
+    with open_store(home) as store, record(store, "one", model="claude-opus-4-6") as rec:
+        rec.turn(input_tokens=50_000_000_000, output_tokens=1)
+        rec.finish("success")
+    with (
+        serving.serve(home) as (address, _),
+        visiting(browser, address.rstrip("/"), width=1280) as visit,
+    ):
+        values = visit.open("/").locator(".tile .value")
+        expect(values.filter(has_text="$250,000.00").first).to_be_visible()
+        wide = "all => all.filter((one) => one.scrollWidth > one.clientWidth).length"
+        assert values.evaluate_all(wide) == 0
+        visit.check()
