@@ -248,12 +248,12 @@ class Script:
             self.side += 1
             return Reply("A short title", usage=SIDE)
         number = len(self.truth)
-        prompt, cached, told, thought = 1000 + 14 * number, 100 + number, 40 + number, number
-        self.truth.append((prompt - cached, cached, told, thought))
+        prompt, cached, output, thought = 1000 + 14 * number, 100 + number, 40 + number, number
+        self.truth.append((prompt - cached, cached, output, thought))
         usage = {
             "prompt_tokens": prompt,
-            "completion_tokens": told,
-            "total_tokens": prompt + told,
+            "completion_tokens": output,
+            "total_tokens": prompt + output,
             "prompt_tokens_details": {"cached_tokens": cached},
             "completion_tokens_details": {"reasoning_tokens": thought},
         }

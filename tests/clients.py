@@ -59,7 +59,7 @@ def find_hermes() -> Path:
 
 
 def find_old_hermes() -> Path:
-    """The command of an earlier version of Hermes, in an environment of its own."""
+    """The command of an earlier version of Hermes, in a separate environment."""
     return find_environment("old-hermes", OLD_HERMES) / "hermes"
 
 

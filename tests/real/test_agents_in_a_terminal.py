@@ -72,7 +72,7 @@ def send(screen: Screen, text: str) -> None:
 def is_exact(store: Store, home: Path, script: Script) -> bool:
     build.import_home(store, home)
     turns = store.query("select count(*), sum(output_tokens) from turn where calls > 0")
-    return turns == [(len(script.truth), sum(told for _, _, told, _ in script.truth))]
+    return turns == [(len(script.truth), sum(output for _, _, output, _ in script.truth))]
 
 
 @pytest.mark.parametrize("program", TYPED, ids=lambda program: program.name)
@@ -92,7 +92,7 @@ def test_a_session_goes_on_in_a_terminal_by_the_line_that_is_shown(
         asked = next(str(one.raw) for one in server.requests if AGAIN in str(one.raw))
         assert PROMPT in asked
         assert is_exact(store, tmp_path, script)
-        assert sum_output(store) == sum(told for _, _, told, _ in script.truth)
+        assert sum_output(store) == sum(output for _, _, output, _ in script.truth)
         assert len(list_sessions(store).sessions) == 1
 
 
@@ -119,4 +119,4 @@ def test_a_session_that_is_forked_in_a_terminal_counts_each_call_once(
         assert len(kinds) == 1
         ((turns, calls),) = store.query("select sum(turns), sum(tool_calls) from session_day")
         assert (turns, calls) == (len(script.truth), 5)
-        assert sum_output(store) == sum(told for _, _, told, _ in script.truth)
+        assert sum_output(store) == sum(output for _, _, output, _ in script.truth)

@@ -43,7 +43,7 @@ def test_tokens_equal_the_servers_log_and_verdicts_the_truth(
             one for one in build.import_home(store, tmp_path) if one.source == program.name
         )
         assert (found.sessions_new, found.unreadable) == (1, 0)
-        truth = [(fresh, cached, told) for fresh, cached, told, _ in script.truth]
+        truth = [(fresh, cached, output) for fresh, cached, output, _ in script.truth]
         if program.name in SUMS_ONLY:
             truth = [tuple(map(sum, zip(*truth, strict=True)))]  # type: ignore[list-item]
         assert read_tokens(store) == truth
@@ -81,7 +81,7 @@ def test_a_program_that_is_read_all_the_while_has_the_same_tokens(
         assert reading.result() > 10
     with build.open_home(tmp_path) as store:
         build.import_home(store, tmp_path)
-        assert sum_output(store) == sum(told for _, _, told, _ in script.truth)
+        assert sum_output(store) == sum(output for _, _, output, _ in script.truth)
         labels = store.query("select label from tool_call")
         assert sorted(label for (label,) in labels) == ["error", "error", "ok", "ok", "ok"]
         assert store.query("select reason from unreadable") == []
@@ -103,14 +103,14 @@ def test_a_session_that_is_continued_and_forked_counts_each_call_once(
             option = next(word for word in program.again if word.startswith("--"))
             started.run(program.again, session)
             build.import_home(store, tmp_path)
-            assert sum_output(store) == sum(told for _, _, told, _ in script.truth)
+            assert sum_output(store) == sum(output for _, _, output, _ in script.truth)
             assert len(script.truth) >= 6  # Qwen Code also writes its memory
             assert len(list_sessions(store).sessions) == 1
             assert row.resume == f"cd {row.project} && {program.name} {option} {session}"
         if program.fork:
             started.run(program.fork, session)
             build.import_home(store, tmp_path)
-            assert sum_output(store) == sum(told for _, _, told, _ in script.truth)
+            assert sum_output(store) == sum(output for _, _, output, _ in script.truth)
             kinds = store.query("select parent_kind from session where parent_kind is not null")
             assert kinds == [("fork",)]
             ((turns, calls),) = store.query("select sum(turns), sum(tool_calls) from session_day")
@@ -147,7 +147,7 @@ def test_a_sub_agent_of_the_program_is_a_part_of_its_parent(
         build.import_home(store, tmp_path)
         (row,) = list_sessions(store).sessions
         assert row.turns == 3
-        assert sum_output(store) == sum(told for _, _, told, _ in script.truth)
+        assert sum_output(store) == sum(output for _, _, output, _ in script.truth)
         assert store.query("select parent_kind from session where parent_id is not null") == [
             ("subagent",)
         ]

@@ -704,9 +704,11 @@ def test_a_call_of_qwens_sub_agent_counts_once_whether_or_not_it_has_a_file(
         "total_token_count": used.prompt + used.output,
     }
     name = f"{agents.SESSION}#explore-7#0"
-    told = agents.qwen_telemetry(15, "api_response", prompt_id=name, model=agents.MODEL, **counted)
+    logged = agents.qwen_telemetry(
+        15, "api_response", prompt_id=name, model=agents.MODEL, **counted
+    )
     lines = agents.qwen_session()
-    path = agents.write_qwen(tmp_path, [*lines[:3], told, *lines[3:]])
+    path = agents.write_qwen(tmp_path, [*lines[:3], logged, *lines[3:]])
     if has_file:
         answer = [one for one in lines if one["type"] == "assistant"][2]
         own = answer | {"agentId": "explore-7", "isSidechain": True, "uuid": "s1"}
@@ -726,9 +728,11 @@ def test_a_call_of_qwen_in_a_terminal_is_none_of_a_sub_agent(tmp_path: Path) -> 
     used = TRUTH[2]
     counted: dict[str, Any] = {"input_token_count": used.prompt, "output_token_count": used.output}
     name = f"{agents.SESSION}########2"  # as it names its own requests there
-    told = agents.qwen_telemetry(15, "api_response", prompt_id=name, model=agents.MODEL, **counted)
+    logged = agents.qwen_telemetry(
+        15, "api_response", prompt_id=name, model=agents.MODEL, **counted
+    )
     lines = agents.qwen_session()
-    agents.write_qwen(tmp_path, [*lines[:3], told, *lines[3:]])
+    agents.write_qwen(tmp_path, [*lines[:3], logged, *lines[3:]])
     with build.open_home(tmp_path) as store:
         build.import_home(store, tmp_path)
         assert report(store, ("source",)).total.output_tokens == WHOLE

@@ -220,7 +220,7 @@ def test_nothing_new_is_found_without_opening_the_database(
 def branch(
     database: sqlite3.Connection, parent: str, name: str, *, at: float, is_marked: bool
 ) -> None:
-    """A branch as Hermes makes it: a copy of the parent's messages, and a call of its own.
+    """A branch as Hermes makes it: a copy of the parent's messages, and one more call.
 
     An older version, and the API of this one, mark no branch: they only end its parent so.
     """
