@@ -107,6 +107,26 @@ def test_cost_time_and_differences_are_summed_over_sessions(tmp_path: Path) -> N
         assert 2500 < one.more_sessions < 3000
 
 
+def test_the_break_even_is_its_cost_in_failed_sessions_and_unknown_without_a_price(
+    tmp_path: Path,
+) -> None:
+    prices = PRICES + PRICES.split('[prices."actor"]')[0].replace("adviser-0", "adviser-1")
+    for place, more in enumerate((PRICES, prices)):
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        with Server(lambda body: Reply("Done.")) as server, open_home(folder, more) as store:
+            for number in range(3):
+                ask(store, server, f"s{number}")
+            one = find(store, "adviser-0")
+        if more is PRICES:  # nobody knows what a session costs
+            assert one.break_even_sessions is None
+            assert "It pays" not in one.sentence
+        else:
+            # 120 tokens a call: three of its calls against a session of two advisers and the actor
+            assert one.break_even_sessions == pytest.approx(3 * 10 / (10 + 10 + 1))
+            assert "It pays if it saves 1.4 failed sessions a month." in one.sentence
+
+
 def deal_sessions(store: Store, *, is_muted: int, number: int, successes: int) -> None:
     """Sessions that were dealt with or without an adviser, of which some succeed."""
     now = round(time.time() * 1000)
