@@ -12,6 +12,7 @@ import build
 from terminal import Cli, Screen, run_relight
 
 NAMES = ["f5e83048-1111", "f5e83048-2222", "a1b2c3d4-3333"]
+NEWEST = ["last", "a1b2c3d4", "f5e83048-2", "f5e83048-1"]
 SETUP = 'eval "$(_RELIGHT_COMPLETE={0}_source relight)"\n'
 BASH = """
 COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}}-1)); _relight_completion relight
@@ -52,7 +53,7 @@ def ask(cli: Cli, *words: str) -> list[str]:
 
 
 def test_sessions_are_completed_by_their_short_ids(cli: Cli) -> None:
-    assert ask(cli, "show", "") == ["last", "a1b2c3d4", "f5e83048-2", "f5e83048-1"]
+    assert ask(cli, "show", "") == NEWEST
     assert ask(cli, "resume", "f5e") == ["f5e83048-2", "f5e83048-1"]
     assert ask(cli, "label", "f5e83048-2") == ["f5e83048-2222"]
     assert ask(cli, "show", "claude-code:a1") == ["a1b2c3d4"]
@@ -64,6 +65,7 @@ def test_sessions_are_completed_by_their_short_ids(cli: Cli) -> None:
 def test_values_of_options_are_completed(cli: Cli) -> None:
     assert ask(cli, "report", "--model", "cla") == ["claude-opus-4-6"]
     assert ask(cli, "sessions", "--project", "/home") == ["/home/dev/shop"]
+    assert ask(cli, "sessions", "--project", "sh") == ["shop"]
     assert ask(cli, "failures", "--source", "") == ["claude-code"]
     assert ask(cli, "report", "--by", "model,pro") == ["model,provider", "model,project"]
     assert ask(cli, "report", "--since", "mon") == ["monday", "month"]
@@ -138,6 +140,14 @@ def test_fish_itself_completes_sessions_with_their_titles(cli: Cli) -> None:
     assert sorted(line.split("\t")[0] for line in lines) == ["f5e83048-1", "f5e83048-2"]
     assert lines[0].split("\t")[1].startswith("Fix: the")
     assert "\x1b" not in "".join(lines)
+
+
+def test_fish_itself_completes_words_with_commas_and_leaves_their_order(cli: Cli) -> None:
+    script = "_RELIGHT_COMPLETE=fish_source relight | source; complete -C 'relight {}'"
+    lines = run_shell(cli, "fish", "--no-config", "-c", script.format("report --by model,pro"))
+    assert lines == ["model,provider", "model,project"]
+    lines = run_shell(cli, "fish", "--no-config", "-c", script.format("show "))
+    assert [line.split("\t")[0] for line in lines] == NEWEST
 
 
 def test_zsh_itself_accepts_the_script(cli: Cli) -> None:

@@ -169,9 +169,9 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         os.environ.pop(TYPED, None)  # it is not the command of programs that this one starts
     _open_standard_streams()
     if COMPLETING in os.environ:
-        from relight.cli.completion import prepare_bash
+        from relight.cli.completion import prepare_shells
 
-        prepare_bash()
+        prepare_shells()
     try:
         status = _run(words, is_program=arguments is None)
     except Exception as error:  # an error of Relight must not stop the agent that runs the hook

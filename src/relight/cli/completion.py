@@ -25,9 +25,18 @@ SAFE = re.compile(r"[A-Za-z0-9_./@+:,-]+")
 ABOUT = 60
 
 
-def prepare_bash() -> None:
-    """Let bash complete `source:id`, which it splits into three words, of which it replaces one."""
-    from click.shell_completion import BashComplete, add_completion_class, split_arg_string
+def prepare_shells() -> None:
+    """Let bash complete `source:id`, and fish words with commas, in the order they come in.
+
+    Bash splits `source:id` into three words, of which it replaces one. Click's function for fish
+    cuts a word at its first comma, and fish sorts what it is not told to leave.
+    """
+    from click.shell_completion import (
+        BashComplete,
+        FishComplete,
+        add_completion_class,
+        split_arg_string,
+    )
 
     class ColonBashComplete(BashComplete):
         cut = 0
@@ -50,7 +59,13 @@ def prepare_bash() -> None:
         def format_completion(self, item: "CompletionItem[str]") -> str:
             return f"{item.type},{item.value[self.cut :]}"
 
+    class CommaFishComplete(FishComplete):
+        source_template = FishComplete.source_template.replace(
+            'string split "," ', 'string split -m 1 "," '
+        ).replace("complete --no-files", "complete --keep-order --no-files")
+
     add_completion_class(ColonBashComplete)
+    add_completion_class(CommaFishComplete)
 
 
 def _complete(name: str) -> Complete:

@@ -1,5 +1,7 @@
 """Names in the record: those that begin with what a person typed so far, and those lately used."""
 
+import re
+
 from msgspec import Struct
 
 from relight.store import Store
@@ -109,7 +111,11 @@ def find_models(store: Store, typed: str) -> list[Completion]:
 
 
 def find_projects(store: Store, typed: str) -> list[Completion]:
-    return _find_names(store, "project", typed)
+    """Return folders that begin as typed; else the names of folders, which filters take too."""
+    if found := _find_names(store, "project", typed):
+        return found
+    folders = {re.split(r"[/\\]", one)[-1]: one for one in reversed(list_names(store, "project"))}
+    return [Completion(name, folders[name]) for name in sorted(folders) if name.startswith(typed)]
 
 
 def find_sources(store: Store, typed: str) -> list[Completion]:
