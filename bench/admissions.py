@@ -22,8 +22,8 @@ from msgspec.structs import replace
 from relight.judging.admissions import (
     AdmissionIndex,
     Cue,
+    admit,
     count_features,
-    find_admission,
     list_clauses,
     list_features,
     make_index,
@@ -225,10 +225,10 @@ def write_table(bias: float, weights: Weights, threshold: float) -> None:
 
 
 def measure_speed(answers: list[str]) -> None:
-    find_admission.__wrapped__(answers[0])
+    admit.__wrapped__(answers[0])
     started = time.process_time()
     for answer in answers:
-        find_admission.__wrapped__(answer)
+        admit.__wrapped__(answer)
     seconds = time.process_time() - started
     size = sum(map(len, answers))
     print(f"{seconds * 1e3 * 300 / size:.2f} ms for 300 characters")

@@ -11,12 +11,16 @@ import pytest
 from bench.admissions import fit, read_answer, score
 
 from relight.judging.admissions import (
+    Admission,
+    admit,
     find_admission,
     list_clauses,
     list_features,
     read_admission_table,
 )
-from relight.judging.outcomes import SILENT
+from relight.judging.outcomes import SILENT, OutcomeEvidence, judge_outcome
+from relight.model import Parsed, Session
+from relight.store.write.seal import seal_parsed
 
 # Sets by several writers who had not seen the rules, and examples of our own. The weights were
 # fitted with all of them: the counts below show that nothing was lost, and not how good the rules
@@ -123,3 +127,14 @@ def test_a_fit_learns_what_distinguishes_answers() -> None:
 def test_a_long_answer_without_sentences_is_read_to_its_end(part: str) -> None:
     clauses = list_clauses(f"{part}\nStatus: FAILED")
     assert clauses[-1].words == ("status", "failed")
+
+
+def test_an_answer_is_read_where_it_is_sealed_and_judged_by_that() -> None:
+    answer = "I could not finish: the build fails."
+    ended = Session(key="one", ending="answer", answer=answer)
+    going_on = Session(key="two", ending="call", answer="The upload failed.")
+    parsed = Parsed(owner="one", state=b"", sessions=[ended, going_on])
+    sealed = seal_parsed("codex", parsed, key=b"key", timezone="UTC")
+    assert sealed.admissions == {answer: admit(answer)}
+    known = OutcomeEvidence(ending="answer", answer="Done.", admission=Admission("It broke", None))
+    assert "the answer says: It broke" in judge_outcome(known).evidence[0]

@@ -8,7 +8,7 @@ words are in `data/admissions.toml`; `./dev bench admissions --write` fits the w
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from itertools import pairwise
 from math import fsum
@@ -94,6 +94,23 @@ class AdmissionTable(Struct, frozen=True, forbid_unknown_fields=True):
     phrases: dict[str, float]
 
 
+class Admission(Struct, frozen=True, array_like=True):
+    """The words of an answer that admit a failure, by what was asked for."""
+
+    words: str | None
+    # if the task itself is about failures
+    words_on_failures: str | None
+
+    def choose(self, task: str | None) -> str | None:
+        """Return the words that count for a task."""
+        if self.words == self.words_on_failures:
+            return self.words
+        is_subject = _is_about_failures(task, read_admission_table())
+        return self.words_on_failures if is_subject else self.words
+
+
+# by the text of the answer
+Admissions = Mapping[str, Admission]
 # the first word, the second word, and what follows them, with the number of the cue
 _Phrases = dict[str, dict[str, list[tuple[tuple[str, ...], int]]]]
 
@@ -141,7 +158,6 @@ def make_index(table: AdmissionTable) -> AdmissionIndex:
     return AdmissionIndex(table, by_word, phrases, gaps, characters)
 
 
-@lru_cache(maxsize=256)
 def find_admission(answer: str, task: str | None = None) -> str | None:
     """Return the words of a final answer that say the run failed, if it has them.
 
@@ -151,9 +167,26 @@ def find_admission(answer: str, task: str | None = None) -> str | None:
     'The disk is full, so nothing was backed up.'
     >>> find_admission("Yesterday the backup failed but today it is fine.")
     """
+    return admit(answer).choose(task)
+
+
+@lru_cache(maxsize=256)
+def admit(answer: str) -> Admission:
+    """Return the admission of a final answer, whatever its task is."""
+    clauses, index = list_clauses(answer), _read_index()
+    cues = [_match_cues(clause, index) for clause in clauses]
+    found = _sum_up(clauses, _name_features(clauses, cues, index))
+    subjects = {number for number, cue in enumerate(index.table.cue) if cue.is_subject}
+    if all(subjects.isdisjoint(numbers) for numbers in cues):
+        return Admission(found, found)
+    others = [numbers - subjects for numbers in cues]
+    return Admission(found, _sum_up(clauses, _name_features(clauses, others, index)))
+
+
+def _sum_up(clauses: list[Clause], features: list[set[str]]) -> str | None:
+    """The clause with the largest sum of weights, if the answer as a whole admits a failure."""
     weights = _read_weights()
-    clauses = list_clauses(answer)
-    found = [names & weights.keys() for names in list_features(clauses, task)]
+    found = [names & weights.keys() for names in features]
     counts = count_features(found)
     # `fsum`: the sum must not depend on the order of a set, which differs between processes
     total = fsum([read_admission_table().bias, *(weights[one] * n for one, n in counts.items())])
@@ -180,19 +213,28 @@ def list_features(
 ) -> list[set[str]]:
     """Return the features of each clause: `cue NAME`, `first NAME`, `last NAME`, its phrases."""
     index = index or _read_index()
-    about_failures = bool(task and re.search(index.table.subject, task.lower()))
+    cues = [_match_cues(clause, index) for clause in clauses]
+    if _is_about_failures(task, index.table):
+        cues = [{one for one in some if not index.table.cue[one].is_subject} for some in cues]
+    return _name_features(clauses, cues, index)
+
+
+def _is_about_failures(task: str | None, table: AdmissionTable) -> bool:
+    return bool(task and re.search(table.subject, task.lower()))
+
+
+def _name_features(
+    clauses: list[Clause], cues: list[set[int]], index: AdmissionIndex
+) -> list[set[str]]:
     found = []
-    for position, clause in enumerate(clauses):
+    for position, (clause, numbers) in enumerate(zip(clauses, cues, strict=True)):
         features = _list_phrases(clause.words)
-        for number in _match_cues(clause, index):
-            cue = index.table.cue[number]
-            if about_failures and cue.is_subject:
-                continue
-            features.add(f"cue {cue.name}")
+        for name in (index.table.cue[number].name for number in numbers):
+            features.add(f"cue {name}")
             if position == 0:
-                features.add(f"first {cue.name}")
+                features.add(f"first {name}")
             if position == len(clauses) - 1:
-                features.add(f"last {cue.name}")
+                features.add(f"last {name}")
         found.append(features)
     return found
 

@@ -16,7 +16,7 @@ from typing import Literal
 from msgspec import Struct, convert
 
 from relight.data import read_data
-from relight.judging.admissions import find_admission
+from relight.judging.admissions import Admission, admit
 from relight.model import Ending, Outcome, OutcomeName
 
 SILENT = "[SILENT]"
@@ -79,7 +79,8 @@ class OutcomeEvidence(Struct, frozen=True, kw_only=True):
     `task` is what was asked for. `ended_by` is the reason why a runner ended before its answer.
     A spiral is here if no call after it worked; calls that a person stopped are not counted.
     `is_submitted`: the last call hands the work in. `is_committed`: a commit or push worked after
-    the last change. `last_words` is how the user's last message reads.
+    the last change. `last_words` is how the user's last message reads. `admission` is that of the
+    answer, if it is known already.
     """
 
     label: OutcomeName | None = None
@@ -109,6 +110,7 @@ class OutcomeEvidence(Struct, frozen=True, kw_only=True):
     is_committed: bool = False
     last_words: Literal["thanks", "correction"] | None = None
     asked_again_at: int | None = None
+    admission: Admission | None = None
 
 
 @cache
@@ -258,7 +260,7 @@ def _find_admissions(seen: OutcomeEvidence) -> Iterator[Sign]:
     elif seen.is_run and _is_empty(seen):
         yield Sign("failure", "the answer is empty")
     elif (_is_answered(seen) or (seen.is_run and seen.ending is None)) and (
-        phrase := find_admission(answer, seen.task)
+        phrase := (seen.admission or admit(answer)).choose(seen.task)
     ):
         yield Sign("failure", f"the answer says: {phrase}", "admitted")
 

@@ -5,8 +5,9 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
+from relight.judging.admissions import Admissions
 from relight.judging.outcomes import STOPPED, OutcomeEvidence, judge_outcome
 from relight.judging.spirals import SPIRAL_MINIMUM, JudgedCall, Spiral, find_open_spiral
 from relight.store.derive.scores import COMMITTED, HARMLESS, SUBMITTED, read_work
@@ -161,8 +162,13 @@ def join_runs(database: Connection) -> set[int]:
     return {found for (found,) in rows}
 
 
-def refresh(database: Connection, touched: Iterable[int]) -> set[int]:
-    """Judge these sessions and the runs that concern them; return all sessions judged."""
+def refresh(
+    database: Connection, touched: Iterable[int], admissions: Admissions | None = None
+) -> set[int]:
+    """Judge these sessions and the runs that concern them; return all sessions judged.
+
+    `admissions` are those of answers that have been read for them already.
+    """
     if database.execute(f"{SESSIONLESS} limit 1").fetchone():
         database.execute(JOIN_RUNS)
         _judge_sessionless(database)
@@ -175,7 +181,7 @@ def refresh(database: Connection, touched: Iterable[int]) -> set[int]:
     judged_ids.update(found for (found,) in database.execute(ASKED_BEFORE))
     proven = read_proven(database)
     for session_id in judged_ids:
-        _judge_session(database, session_id, proven)
+        _judge_session(database, session_id, proven, admissions or {})
     if database.execute("select 1 from told_outcome limit 1").fetchone():
         from relight.store.derive.machines import apply_told
 
@@ -198,10 +204,17 @@ def write_proven(database: Connection, kinds: Iterable[str]) -> None:
     )
 
 
-def _judge_session(database: Connection, session_id: int, proven: frozenset[str]) -> None:
+def _judge_session(
+    database: Connection,
+    session_id: int,
+    proven: frozenset[str],
+    admissions: Admissions,
+) -> None:
     seen = read_evidence(database, session_id)
     if seen is None:
         return
+    if known := admissions.get(seen.answer or ""):
+        seen = replace(seen, admission=known)
     judged = judge_outcome(seen, proven)
     evidence = msgspec.json.encode(judged.evidence).decode()
     values = {"outcome": judged.outcome, "evidence": evidence, "id": session_id}

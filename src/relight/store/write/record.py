@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from relight.model import AMOUNTS, TOKENS, WHOLE_TOKENS, Turn
+from relight.judging.admissions import Admissions
+from relight.model import AMOUNTS, TOKENS, WHOLE_TOKENS
 from relight.store import Store, search_index
 from relight.store.derive import outcomes, rollup, scores, unanswered
 from relight.store.derive.pricing import NAMED, Pricing, learn
@@ -104,11 +105,7 @@ class Recorder:
             reports.write_reports(database, pieces, touched)
         for piece in pieces:
             touched |= rows.write_sessions(database, piece)
-        turns = [
-            _price_row(piece.source, found, day, turn, pricing=self.pricing)
-            for piece in pieces
-            for found, day, turn in piece.turns
-        ]
+        turns = [turn for piece in pieces for turn in _price_turns(piece, self.pricing)]
         models = {turn.model for turn in turns}
         models |= {session.model for piece in pieces for _, session in piece.sessions}
         models |= {total.model for piece in pieces for _, total in piece.totals}
@@ -119,10 +116,13 @@ class Recorder:
         rows.write_shared(database, shared)
         touched |= {session for sessions in shared.values() for session in sessions}
         touched |= _write_side_records(database, pieces)
-        self.derive(database, touched)
+        known = {text: found for piece in pieces for text, found in piece.admissions.items()}
+        self.derive(database, touched, known)
         return new
 
-    def derive(self, database: Connection, touched: set[int]) -> None:
+    def derive(
+        self, database: Connection, touched: set[int], admissions: Admissions | None = None
+    ) -> None:
         """Write everything that is derived from the rows of these sessions."""
         if _has_rows(database, "shared_turn"):
             from relight.store.derive import forks
@@ -149,7 +149,7 @@ class Recorder:
         rollup.refresh(database, touched)
         _refresh_rebuilds(database, touched, self.pricing)
         scores.refresh(database, touched)
-        judged = outcomes.refresh(database, touched)
+        judged = outcomes.refresh(database, touched, admissions)
         if _has_rows(database, "run"):
             from relight.store.derive.skills.scheduled import write_scheduled
 
@@ -211,11 +211,12 @@ def _has_rows(database: Connection, *tables: str) -> bool:
     return any(database.execute(f"select 1 from {one} limit 1").fetchone() for one in tables)
 
 
-def _price_row(
-    source: str, turn_id: int, day: str | None, turn: Turn, *, pricing: Pricing
-) -> TurnRow:
-    cost = pricing.price(turn_id, turn, source=source)
-    return rows.turn_row(source, turn_id, day, turn, cost=cost)
+def _price_turns(piece: Sealed, pricing: Pricing) -> list[TurnRow]:
+    source, price = piece.source, pricing.price
+    return [
+        rows.turn_row(source, found, day, turn, cost=price(found, turn, source=source))
+        for found, day, turn in piece.turns
+    ]
 
 
 class Group(Struct, frozen=True):
@@ -246,10 +247,7 @@ def append(database: Connection, piece: Sealed, pricing: Pricing) -> bool:
         return False
     if not _continues(database, session_id, session.started_at):
         return False
-    turns = [
-        _price_row(piece.source, found, day, turn, pricing=pricing)
-        for found, day, turn in piece.turns
-    ]
+    turns = _price_turns(piece, pricing)
     own = pricing.store.config.models.aliases
     names = learn(database, {turn.model for turn in turns}, own)
     named = [replace(turn, model=names.get(turn.model, turn.model)) for turn in turns]

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from relight.judging.admissions import Admission, admit
 from relight.judging.kinds import Understood, understand_call
 from relight.judging.verdicts import find_test_outcome, judge_read
 from relight.judging.verdicts.tool_results import read_result
@@ -140,6 +141,8 @@ class Sealed(Struct, frozen=True, kw_only=True):
     raw_bytes: int = 0
     records: bytes = b""
     sessions: list[tuple[int, Session]] = []
+    # by the text of the answer
+    admissions: dict[str, Admission] = {}
     turns: list[tuple[int, str | None, Turn]] = []
     reports: list[tuple[int, Turn]] = []
     calls: list[CallRow] = []
@@ -185,14 +188,20 @@ def seal_parsed(source: str, parsed: Parsed, *, key: bytes, timezone: str) -> Se
     read_day = day_reader(timezone)
     nowhere = Mark(path="")
     calls = [_seal_call(source, one, read_day(one.at), key=key) for one in parsed.calls]
+    sessions = [
+        (row_id("session", source, one.key), _redact_cells(one, key)) for one in parsed.sessions
+    ]
     return Sealed(
         source=source,
         owner_id=None if parsed.owner is None else row_id("session", source, parsed.owner),
         before=nowhere,
         after=nowhere,
-        sessions=[
-            (row_id("session", source, one.key), _redact_cells(one, key)) for one in parsed.sessions
-        ],
+        sessions=sessions,
+        admissions={
+            one.answer: admit(one.answer)
+            for _, one in sessions
+            if one.answer and one.ending == "answer"
+        },
         turns=[(row_id("turn", source, one.key), read_day(one.at), one) for one in parsed.turns],
         reports=[(row_id("report", source, one.key), one) for one in parsed.reports],
         calls=[row for row, _, _ in calls],
