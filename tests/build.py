@@ -264,14 +264,15 @@ def hermes_session(database: sqlite3.Connection, name: str = "20261115_000000_ab
 UTC = 'timezone = "UTC"\n'
 
 
-def open_home(folder: Path, *, proven: Collection[str] = RUN_SIGNS) -> Store:
+def open_home(folder: Path, *, proven: Collection[str] = RUN_SIGNS, is_file: bool = False) -> Store:
     """A store whose days are UTC, whatever the machine's zone, and whose labels prove signs.
 
     With the signs proven, outcomes are known, as in the store of somebody who has labelled.
+    With `is_file` it is on SQLite, as the store of a machine that pushes always is.
     """
     home = folder / "relight"
     home.mkdir(parents=True, exist_ok=True)
-    is_new = make_store(home)
+    is_new = make_file_store(home) if is_file else make_store(home)
     store = open_store(home)
     with store.transaction() as database:
         if is_new:

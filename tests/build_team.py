@@ -95,7 +95,11 @@ class Laptop:
         self.folder = folder
         self.name = name
         self.line = line
-        self.store = build.open_home(folder)
+        self.open()
+
+    def open(self) -> None:
+        """Open the store, which is a file, whatever the server has."""
+        self.store = build.open_home(self.folder, is_file=True)
         _opened.append(self.store)
 
     def join(self, share: Share = "tapes", **options: list[str]) -> None:

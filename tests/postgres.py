@@ -231,8 +231,8 @@ def copy_home(source: Path, target: Path) -> Path:
 
 
 def start() -> None:
-    """Keep the stores of tests on PostgreSQL from now on."""
-    find_server()
+    """Keep the stores of tests on PostgreSQL from now on; backups use the server's programs."""
+    os.environ["PATH"] = f"{find_server().programs}{os.pathsep}{os.environ['PATH']}"
     build.make_store = make_store
     build.find_settings = find_settings
     serving.copy_home = copy_home

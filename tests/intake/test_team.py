@@ -61,7 +61,7 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build.write_claude(folder / "long", long, name=OTHER)
     build.hermes_session(build.open_hermes(folder / "container"), HERMES)
     for name in ("one", "two", "apart", "planted", "long", "container"):
-        with build.open_home(folder / name) as store:
+        with build.open_home(folder / name, is_file=True) as store:
             build.import_home(store, folder / name)
     return folder
 
@@ -597,7 +597,7 @@ def test_a_copied_home_gets_its_own_id_and_nothing_counts_twice_or_is_lost(
     record_own(laptop, "waiting", 10)  # both homes still have to push it
     laptop.store.close()
     twin = copy_machine(laptop, tmp_path / "copy", office.line(laptop.line.token))
-    laptop.store = build.open_home(laptop.folder)
+    laptop.open()
     for one, tokens in ((laptop, 100), (twin, 1000)):
         record_own(one, "after", tokens)  # of the same id, and not the same session
     assert laptop.push().notes == []
@@ -628,7 +628,7 @@ def test_a_copied_home_cannot_delete_what_its_original_sent(
     laptop.join()
     laptop.store.close()
     twin = copy_machine(laptop, tmp_path / "copy", office.line(laptop.line.token))
-    laptop.store = build.open_home(laptop.folder)
+    laptop.open()
     laptop.push()
     with pytest.raises(ServerError, match="another home with the same id has pushed as laptop"):
         twin.leave(forget=True)
@@ -778,12 +778,13 @@ def test_a_restored_machine_is_the_same_and_a_restored_server_gets_everything_ag
     before = sums(office.store)
     laptop.store.close()
     restore(laptop.store.config, tmp_path / "laptop.db")
-    laptop.store = build.open_home(laptop.folder)
+    laptop.open()
     assert laptop.push().notes == []  # what it sends again is known
     office.derive()
     assert sums(office.store) == before
     # the server's backup knows the machine, and not what it has pushed since
-    office.store.run("pragma wal_checkpoint(truncate)")
+    if office.store.engine == "sqlite":
+        office.store.run("pragma wal_checkpoint(truncate)")
     office.store.backup(tmp_path / "server.db")
     record_own(laptop, "last", 7)
     laptop.push()
@@ -841,8 +842,12 @@ def list_texts(store: Store) -> list[str]:
 
     found = []
     # the words of a full-text index are in the tables beside it
-    tables = "select name from sqlite_master where type = 'table' and sql like 'create table%'"
-    for (table,) in store.query(tables):
+    tables = {
+        "sqlite": "select name from sqlite_master where type = 'table'"
+        " and sql like 'create table%'",
+        "postgres": "select tablename from pg_tables where schemaname = 'public'",
+    }
+    for (table,) in store.query(tables[store.engine]):
         for row in store.query(f'select * from "{table}"'):
             found += [f"{table}: {value!r}" for value in row]
     found += [str(decompress(one)) for (one,) in store.query("select records from tape_part")]
