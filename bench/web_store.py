@@ -90,6 +90,10 @@ COPIED = {
         ("session_id", "root_id"),
         (*_group.split(), "tool", "kind", *_failed.split()),
     ),
+    "position_day": (
+        ("session_id", "root_id"),
+        ("day", "position", "source", "project", *_failed.replace("last", "failed").split()),
+    ),
     "session_hour": (("session_id",), tuple(_hour.split())),
     "skill_invocations": (("root_id",), (*_use.split(), "success", "is_told")),
 }

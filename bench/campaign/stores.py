@@ -26,6 +26,7 @@ INDEX = {
     "shared_turn": "*",
     "session_day": "*",
     "call_day": "*",
+    "position_day": "*",
     "listing": "*",
     "compaction": "*",
     "cache_rebuild": "*",

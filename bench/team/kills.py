@@ -44,6 +44,7 @@ ROLL_UPS = {
     " input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, cost_nanos,"
     " unpriced_turns, tool_calls, tool_failures, wall_ms",
     "call_day": "session_id, root_id, day, tool, kind, tool_calls, tool_failures",
+    "position_day": "session_id, root_id, day, position, tool_calls, tool_failures",
     "session": "id, source, key, root_id, outcome, category, score, started_at, ended_at",
     "skill_invocations": "session_id, skill_name, entry, cost_nanos, success, share, turns",
 }

@@ -25,6 +25,7 @@ FILLED = (
     "tool_call",
     "session_day",
     "call_day",
+    "position_day",
     "session_hour",
     "listing",
     "skill_invocations",
@@ -98,6 +99,7 @@ CALL_DAYS = (
     f"insert into call_day ({rollup.CALL_KEYS}, tool_calls, tool_failures, failed_turns, last_at)"
     + rollup.CALL_SUMS.format(test=OF_ALL)
 )
+POSITION_DAYS = rollup.ADD_POSITIONS.format(test=OF_ALL, number=rollup.NUMBERED, sign="1")
 # the rows that the triggers of `session_day` write
 LISTING = """
     insert into listing (root_id, began_at, source, project, words, outcome, category, score,
@@ -186,6 +188,7 @@ def _write_rows(database: Connection, sessions: int, *, now: int) -> None:
         ("session_day", rollup.REFRESH),
         ("session_hour", rollup.ADD_HOURS.format(test=OF_ALL)),
         ("call_day", CALL_DAYS),
+        ("position_day", POSITION_DAYS),
         ("listing", LISTING),
         ("skill_invocations", USES),
         ("skill_run", RUNS),

@@ -7,10 +7,19 @@ import pytest
 
 import build
 from relight.errors import RelightError
+from relight.intake.rebuild import rebuild
+from relight.intake.recorder import record
+from relight.intake.retention import forget
 from relight.reports.failures import read_failures
 from relight.reports.filters import read_filter
+from relight.reports.sessions import find_session
 from relight.store import Store
-from relight.store.queries.failures import FAILURE_KEYS, FailureGroup, read_failure_groups
+from relight.store.queries.failures import (
+    FAILURE_KEYS,
+    POSITIONED,
+    FailureGroup,
+    read_failure_groups,
+)
 from relight.store.queries.filters import Filter
 
 MISSING = "Exit code 127\nbash: line 1: nope: command not found"
@@ -140,3 +149,51 @@ def test_what_a_failed_session_burnt_is_the_cost_of_its_spirals(
     assert loop.burnt_usd == pytest.approx(spiral.cost_usd)
     assert loop.cost_usd is not None
     assert 0 < (loop.burnt_usd or 0) <= loop.cost_usd
+
+
+def check_positions(store: Store) -> int:
+    """Compare the sums by position with the calls themselves; return the number of rows."""
+    keys = "session_id, day, position, root_id, source, project, machine_id"
+    single = store.query(
+        f"select {keys}, sum(tool_calls), sum(tool_failures), sum(failed_turns),"
+        " max(case when tool_failures + failed_turns > 0 then at end)"
+        f" from {POSITIONED.format(test='session_id is not null')} group by {keys} order by 1, 2, 3"
+    )
+    summed = store.query(
+        f"select {keys}, tool_calls, tool_failures, failed_turns, failed_at"
+        " from position_day order by 1, 2, 3"
+    )
+    assert [tuple(row) for row in summed] == [tuple(row) for row in single]
+    return len(summed)
+
+
+def test_sums_by_position_are_those_of_single_calls(tmp_path: Path, store: Store) -> None:
+    write_session(tmp_path, "night", "F" * 12 + "F.F", start=86_400 - 24)
+    build.import_home(store, tmp_path)
+    assert check_positions(store) == 7
+    rebuild(store)
+    assert check_positions(store) == 7
+    forget(store, find_session(store, "night"))
+    assert check_positions(store) == 4
+
+
+def test_sums_by_position_of_a_live_session_are_those_of_single_calls(store: Store) -> None:
+    with record(store, "mine", model="gpt-5.1") as tracker:
+        tracker.message("user", "Go")
+        tracker.turn(input_tokens=10, output_tokens=5, message={"content": "Well."})
+        for number in range(12):
+            key = f"c{number}"
+            asked = {"id": key, "function": {"name": "terminal", "arguments": "{}"}}
+            answer = {"role": "assistant", "content": None, "tool_calls": [asked]}
+            tracker.turn(input_tokens=10, output_tokens=5, message=answer)
+            check_positions(store)
+            tracker.tool_call("terminal", {}, "", call_id=key, exit_code=number % 2)
+            check_positions(store)
+        tracker.turn(failure=TimeoutError("it took too long"))
+        rows = store.query(
+            "select position, tool_calls, tool_failures, failed_turns from position_day"
+            " where source = 'relight' order by 1"
+        )
+        assert [tuple(row) for row in rows] == [(1, 10, 5, 0), (11, 2, 1, 1)]
+        check_positions(store)
+    check_positions(store)

@@ -18,7 +18,16 @@ from relight.store import Store
 DAY_SECONDS = 86_400
 ROOT = f"claude-code:{build.CLAUDE_SESSION}"
 AGENT = f"{ROOT}/a1"
-INDEX = ("session", "turn", "tool_call", "shared_turn", "session_day", "call_day", "listing")
+INDEX = (
+    "session",
+    "turn",
+    "tool_call",
+    "shared_turn",
+    "session_day",
+    "call_day",
+    "listing",
+    "position_day",
+)
 
 
 def write_tree(

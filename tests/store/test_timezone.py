@@ -13,7 +13,15 @@ from relight.store.keep.timezone import DATED, change_timezone
 from relight.store.queries.filters import Filter
 from terminal import Cli
 
-TABLES = ("session_day", "call_day", "turn", "tool_call", "skill_invocations", "cache_rebuild")
+TABLES = (
+    "session_day",
+    "call_day",
+    "position_day",
+    "turn",
+    "tool_call",
+    "skill_invocations",
+    "cache_rebuild",
+)
 
 
 def write_late_session(home: Path) -> None:
@@ -54,7 +62,7 @@ def test_all_days_are_derived_again_as_a_new_store_would_have_them(
 
 @pytest.mark.sqlite("it asks the file for its tables")
 def test_every_table_with_a_day_is_dated_again(store: Store) -> None:
-    rolled_up = {"session_day", "call_day"}
+    rolled_up = {"session_day", "call_day", "position_day"}
     tables = [
         name for (name,) in store.query("select name from sqlite_master where type = 'table'")
     ]

@@ -1,4 +1,4 @@
--- Schema 55, written by `./dev docs` from the migrations; do not edit.
+-- Schema 56, written by `./dev docs` from the migrations; do not edit.
 CREATE TABLE meta (
     -- Facts about the store itself: the time zone of its days, the key that redaction hashes with,
     -- the weights of the score if they were fitted here, and the number of missed records.
@@ -1298,4 +1298,23 @@ CREATE INDEX skill_invocations_by_day on skill_invocations (
     root_id, job_id, turns, partial_turns, unpriced_turns, input_tokens, cache_read_tokens,
     cache_write_tokens, cache_write_1h_tokens, output_tokens, reasoning_tokens, included_nanos,
     tool_calls, tool_failures
+);
+CREATE TABLE position_day (
+    session_id integer not null,
+    day text not null,
+    -- the first place of the range
+    position integer not null,
+    root_id integer not null,
+    source text not null,
+    project text,
+    machine_id integer,
+    tool_calls integer not null,
+    tool_failures integer not null,
+    failed_turns integer not null,
+    -- when a call failed last
+    failed_at integer,
+    primary key (session_id, day, position)
+) strict, without rowid;
+CREATE INDEX position_day_by_day on position_day (
+    day, root_id, position, tool_calls, tool_failures, failed_turns, failed_at, source, project
 );

@@ -1,7 +1,7 @@
 """The roll-ups that reports add up, written in the same transaction as the rows they sum.
 
 `session_day` has usage by day and model, `call_day` has calls by tool and kind of failure,
-`session_hour` has turns by hour.
+`session_hour` has turns by hour, `position_day` has calls by their place in the session.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -176,6 +176,57 @@ ADD_HOURS = f"""
             else coalesce(session_hour.nanos, 0) + excluded.nanos end
 """
 
+# the first places of the ranges that calls are summed by
+RANGES = (1, 11, 31, 101, 301)
+# the place of each call of these sessions, and of single calls of a session that goes on
+NUMBERED = """sum(tool_calls) over (
+        partition by session_id order by at nulls last, place nulls last rows unbounded preceding
+    ) + failed_turns"""
+COUNTED = """failed_turns + (
+        select count(*) from tool_call as other where other.session_id = calls.session_id
+            and (other.at < calls.at
+                or other.at = calls.at and other.place <= coalesce(calls.place, other.place))
+    )"""
+
+
+def find_range(number: str) -> str:
+    """Return the SQL of the first number of the range that a number is in."""
+    tests = " ".join(f"when {number} >= {first} then {first}" for first in reversed(RANGES))
+    return f"case {tests} else {RANGES[0]} end"
+
+
+# A failed model call is at the place of the tool call that it did not make. Few rows are left for
+# the session to be looked up for.
+ADD_POSITIONS = f"""
+    insert into position_day (session_id, day, position, root_id, source, project, machine_id,
+        tool_calls, tool_failures, failed_turns, failed_at)
+    select session_id, day, position, root_id, source, project, machine_id, {{sign}} * tool_calls,
+        {{sign}} * tool_failures, {{sign}} * failed_turns, failed_at
+    from (
+        select session_id, day, {find_range("number")} as position, sum(tool_calls) as tool_calls,
+            sum(tool_failures) as tool_failures, sum(failed_turns) as failed_turns,
+            max(case when tool_failures + failed_turns > 0 then at end) as failed_at
+        from (
+            select session_id, day, at, tool_calls, tool_failures, failed_turns,
+                {{number}} as number
+            from (
+                select session_id, coalesce(day, 'unknown') as day, at, place, 1 as tool_calls,
+                    {flag("label = 'error'")} as tool_failures, 0 as failed_turns
+                from tool_call where {{test}}
+                union all
+                select session_id, coalesce(day, 'unknown'), at, {NO_NUMBER}, 0, 0, 1
+                from turn where failure is not null and {{test}}
+            ) as calls
+        ) as numbered group by session_id, day, {find_range("number")}
+    ) as summed join session on session.id = summed.session_id
+    where true
+    on conflict (session_id, day, position) do update
+        set tool_calls = position_day.tool_calls + excluded.tool_calls,
+            tool_failures = position_day.tool_failures + excluded.tool_failures,
+            failed_turns = position_day.failed_turns + excluded.failed_turns,
+            failed_at = {greatest("position_day.failed_at", "excluded.failed_at")}
+"""
+
 
 def days_of(database: Connection) -> Callable[[int | None], str | None]:
     """Return the function that gives the calendar day of a time in the store's time zone."""
@@ -215,6 +266,8 @@ def _refresh_calls(database: Connection) -> None:
     database.execute(f"delete from call_day where {touched}")
     columns = f"{CALL_KEYS}, tool_calls, tool_failures, failed_turns, last_at"
     database.execute(f"insert into call_day ({columns}) {CALL_SUMS.format(test=touched)}")
+    database.execute(f"delete from position_day where {touched}")
+    database.execute(ADD_POSITIONS.format(test=touched, number=NUMBERED, sign="1"))
 
 
 def _refresh_silent(database: Connection) -> None:
@@ -229,9 +282,10 @@ def _refresh_silent(database: Connection) -> None:
 
 
 def shift_calls(database: Connection, ids: Sequence[int], sign: int) -> None:
-    """Add these calls and turns to the roll-up of calls, or subtract them, as they are now.
+    """Add these calls and turns to the roll-ups of calls, or subtract them, as they are now.
 
-    So the next event of a live session is counted without reading all that came before it.
+    So the next event of a live session is counted without reading all that came before it. No call
+    of the session may be later than those that are added.
     """
     if not ids:
         return
@@ -243,11 +297,13 @@ def shift_calls(database: Connection, ids: Sequence[int], sign: int) -> None:
             values[name] *= sign
         if not database.execute(SHIFT_CALLS, values).rowcount:
             insert(database, "call_day", [row])
+    database.execute(ADD_POSITIONS.format(test=among, number=COUNTED, sign=str(sign)), named)
     if sign < 0 and rows:
-        database.execute(
-            "delete from call_day where session_id = ? and tool_calls = 0 and failed_turns = 0",
-            (rows[0].session_id,),
-        )
+        for table in ("call_day", "position_day"):
+            database.execute(
+                f"delete from {table} where session_id = ? and tool_calls = 0 and failed_turns = 0",
+                (rows[0].session_id,),
+            )
 
 
 def _name_ids(ids: Sequence[int]) -> tuple[dict[str, int], str]:

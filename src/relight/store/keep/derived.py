@@ -11,6 +11,7 @@ from relight.store.sql import Connection, column_list, make_id_table, read
 DERIVED = (
     "tool_call",
     "call_day",
+    "position_day",
     "control_total",
     "turn",
     "skill_entry",

@@ -28,6 +28,7 @@ OWN = (
     "session_day",
     "session_hour",
     "call_day",
+    "position_day",
     "skill_entry",
     "run_attempt",
     "call_latency",

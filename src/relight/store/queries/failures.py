@@ -8,6 +8,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from relight.store import Store
 from relight.store.derive.rollup import CALLS as CALLS_OF_DAYS
+from relight.store.derive.rollup import NUMBERED, RANGES, find_range
 from relight.store.queries.filters import Filter, where
 from relight.store.queries.spirals import split_ids
 from relight.store.queries.totals import TOOLS, SessionName
@@ -21,9 +22,8 @@ SPREAD = """coalesce(sum(calls), 0) as calls, coalesce(sum(failed), 0) as failed
     coalesce(sum(calls * failed), 0) as calls_times_failed"""
 # a sum that PostgreSQL multiplies as a whole number, in half of the time
 CALLS_OF_ONE = "cast(sum(tool_calls) as bigint)"
-# what failed calls are grouped by, and the values of groups that are ranges of numbers
+# what failed calls are grouped by; values of some are ranges of numbers
 FAILURE_KEYS = ("kind", "tool", "position", "length", "category")
-RANGES = (1, 11, 31, 101, 301)
 RANGE_KEYS = ("position", "length")
 CALL_COLUMNS = "root_id, tool_calls, tool_failures, failed_turns, last_at"
 SAMPLE = 3  # of the sessions of a group
@@ -32,16 +32,14 @@ DESCRIBED = """(
     select used.*, {length} as length, coalesce(listing.category, 'unknown') as category
     from (select * from {table}) as used left join listing on listing.root_id = used.root_id
 ) as described"""
-# A failed model call is at the place of the tool call that it did not make.
+# calls one by one, for keys and filters that the sums by position lack
 POSITIONED = f"""(
-    select numbered.*, {{position}} as position from (
-        select calls.*, calls.at as last_at, sum(tool_calls) over (
-            partition by session_id order by at nulls last, place nulls last
-            rows unbounded preceding
-        ) + failed_turns as number
+    select numbered.*, {find_range("number")} as position from (
+        select calls.*, calls.at as last_at, {NUMBERED} as number
         from ({CALLS_OF_DAYS}) as calls
     ) as numbered
 ) as positioned"""
+BY_POSITION = "(select *, failed_at as last_at from position_day) as by_position"
 # the last failures of a kind and tool in a session with its sub-agents
 LAST_TURN = """
     select at, failure as reason, failure_text as evidence from turn
@@ -182,20 +180,15 @@ def name_range(first: int) -> str:
 def _choose_table(chosen: Filter, by: Sequence[str]) -> tuple[str, list[str]]:
     """Return the table that has these keys, and the values of the filter in it."""
     table, values = "call_day", []
-    if "position" in by:
+    if not {"kind", "tool"} & {*by} and chosen.model is None:
+        table = BY_POSITION
+    elif "position" in by:
         test, given = where(chosen)
-        among = f"session_id in (select session_id from call_day {test})"
-        table = POSITIONED.format(test=among, position=_find_range("number"))
+        table = POSITIONED.format(test=f"session_id in (select session_id from call_day {test})")
         values = [*given, *given]
     if "length" in by or "category" in by:
-        table = DESCRIBED.format(table=table, length=_find_range("listing.tool_calls"))
+        table = DESCRIBED.format(table=table, length=find_range("listing.tool_calls"))
     return table, values
-
-
-def _find_range(number: str) -> str:
-    """Return the SQL of the first number of the range that a number is in."""
-    tests = " ".join(f"when {number} >= {first} then {first}" for first in reversed(RANGES))
-    return f"case {tests} else {RANGES[0]} end"
 
 
 def _place_group(one: FailureSums, by: Sequence[str]) -> tuple[Any, ...]:
