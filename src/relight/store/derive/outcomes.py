@@ -48,12 +48,11 @@ WRITE = f"""
     where id = :id and ({differs("outcome", ":outcome")}
         or {differs("outcome_evidence", ":evidence")} or {differs("points_to", ":points_to")})
 """
-# the last message is a reaction only if another one came before it
+# The last message is a reaction only if another one came before it. Two rows are enough to know;
+# a sum of all would take longer with each message.
 LAST_WORDS = """
-    select last_words from session_words where session_id = :id and user_messages > 0 and (
-        select sum(user_messages) from session_words where session_id = :id and user_messages > 0
-    ) > 1
-    order by position desc limit 1
+    select last_words, user_messages from session_words
+    where session_id = ? and user_messages > 0 order by position desc limit 2
 """
 # A short title is not a task ("hi", "continue"), and programs ask the same thing every day.
 LEAST_TITLE = 20
@@ -139,6 +138,13 @@ class LateCall(Struct, frozen=True):
 
     def is_before(self, at: int | None) -> bool:
         return self.at is not None and at is not None and self.at < at
+
+
+class LastWords(Struct, frozen=True):
+    """The last words of a person in one part of a session, and the messages there."""
+
+    last_words: Literal["thanks", "correction"] | None
+    user_messages: int
 
 
 class CallCounts(Struct, frozen=True):
@@ -276,8 +282,9 @@ def _is_committed(late: Sequence[LateCall]) -> bool:
 def _read_last_words(
     database: Connection, session_id: int
 ) -> Literal["thanks", "correction"] | None:
-    row = database.execute(LAST_WORDS, {"id": session_id}).fetchone()
-    return row[0] if row else None
+    rows = read(database, LastWords, LAST_WORDS, (session_id,))
+    has_earlier = sum(row.user_messages for row in rows) > 1
+    return rows[0].last_words if has_earlier else None
 
 
 def _find_asked_again(database: Connection, named: dict[str, Any]) -> int | None:
