@@ -99,6 +99,9 @@ def copy_rows(source: Store, target: Store) -> None:
             " where table_schema = 'public' and numbers is not null"
         )
         for table, column, numbers in numbered.fetchall():
-            database.execute(f"select setval('{numbers}', (select max({column}) from {table}))")
+            # ids that are hashes may be negative, and no number follows them
+            database.execute(
+                f"select setval('{numbers}', max({column})) from {table} having max({column}) > 0"
+            )
     left = shutil.ignore_patterns("relight.db*", "config.toml")
     shutil.copytree(source.config.home, target.config.home, ignore=left, dirs_exist_ok=True)
