@@ -70,6 +70,14 @@ def test_every_command_that_reads_takes_in_what_is_new_unless_it_shall_not(
         assert store.has_rows("session")
 
 
+def test_the_last_session_is_forgotten_and_not_the_last_that_was_read(cli: Cli) -> None:
+    assert count(cli) == 1
+    build.write_claude(cli.home, [build.claude_answer("m9", sessionId=OTHER)], name=OTHER)
+    assert cli.run("forget", "last", "--yes").stdout == "forgot 1 session\n"
+    (left,) = cli.json("sessions", "--since", "all")["sessions"]
+    assert left["session_id"] == f"claude-code:{build.CLAUDE_SESSION}"
+
+
 def test_a_setting_turns_it_off(cli: Cli) -> None:
     with (cli.home / "relight" / "config.toml").open("a") as settings:
         settings.write("auto_import = false\n")

@@ -1,9 +1,9 @@
 import click
 
-from relight.cli.options import confirm, current_store, relight_command, yes_option
+from relight.cli.options import confirm, current_store, reading_command, yes_option
 
 
-@relight_command("forget", example="relight forget codex:01a1dd31")
+@reading_command("forget", example="relight forget codex:01a1dd31")
 @click.argument("session")
 @yes_option
 def command(session: str, yes: bool) -> None:
