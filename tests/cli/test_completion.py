@@ -157,16 +157,18 @@ def test_zsh_itself_accepts_the_script(cli: Cli) -> None:
     assert run_shell(cli, "zsh", "-f", "-c", script) == ["_relight_completion"]
 
 
-def test_zsh_itself_completes_sessions_as_they_are_typed(cli: Cli) -> None:
+def test_zsh_itself_completes_sessions_as_they_are_typed_and_leaves_their_order(cli: Cli) -> None:
     if shutil.which("zsh") is None:
         pytest.skip("there is no zsh")
     path = f"{Path(sys.executable).parent}:{cli.environment['PATH']}"
     given = cli.environment | {"PATH": path, "PS1": "> ", "TERM": "dumb"}
     with Screen(["zsh", "-f", "-i"], given, cli.home) as screen:
         screen.press("autoload -Uz compinit; compinit -u -D\n" + SETUP.format("zsh"))
+        screen.press("setopt menu_complete\n")  # the first Tab inserts the first word
         for typed, found in (
             ("relight show a1", "a1b2c3d4"),
             ("relight show claude-code:a1", "claude-code:a1b2c3d4"),
+            ("relight show f5", "f5e83048-2"),
             ("relight show f5e83048-2", "f5e83048-2222"),
             ("relight report --model cla", "claude-opus-4-6"),
         ):

@@ -29,11 +29,13 @@ def prepare_shells() -> None:
     """Let bash complete `source:id`, and fish words with commas, in the order they come in.
 
     Bash splits `source:id` into three words, of which it replaces one. Click's function for fish
-    cuts a word at its first comma, and fish sorts what it is not told to leave.
+    cuts a word at its first comma, and fish sorts what it is not told to leave. So does zsh if two
+    words have one description, which it would show once.
     """
     from click.shell_completion import (
         BashComplete,
         FishComplete,
+        ZshComplete,
         add_completion_class,
         split_arg_string,
     )
@@ -64,8 +66,16 @@ def prepare_shells() -> None:
             'string split "," ', 'string split -m 1 "," '
         ).replace("complete --no-files", "complete --keep-order --no-files")
 
+    class OrderedZshComplete(ZshComplete):
+        source_template = ZshComplete.source_template.replace(
+            "() {\n",
+            "() {\n    zstyle ':completion:*:*:%(prog_name)s:*' list-grouped false\n",
+            1,
+        )
+
     add_completion_class(ColonBashComplete)
     add_completion_class(CommaFishComplete)
+    add_completion_class(OrderedZshComplete)
 
 
 def _complete(name: str) -> Complete:
