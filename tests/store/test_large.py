@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,15 +23,15 @@ READ_WHOLE = re.compile(r"Seq Scan on (?:turn|tool_call)_\d+_\d+")
 
 
 @pytest.fixture
-def large(tmp_path: Path) -> Store:
+def large(tmp_path: Path) -> Iterator[Store]:
     home = tmp_path / "server"
     home.mkdir(mode=0o700)
     postgres.make_store(home)
-    store = open_store(home)
-    write_year(store, TURNS, now=round(time.time() * 1000))
-    # the first import looks up all names of models
-    import_all(store, environment={"HOME": str(tmp_path)}, workers=1)
-    return store
+    with open_store(home) as store:
+        write_year(store, TURNS, now=round(time.time() * 1000))
+        # the first import looks up all names of models
+        import_all(store, environment={"HOME": str(tmp_path)}, workers=1)
+        yield store
 
 
 @pytest.fixture
@@ -55,17 +56,15 @@ def test_a_new_session_is_derived_without_reading_all_turns(
     tmp_path: Path, large: Store, plans: list[str]
 ) -> None:
     build.write_claude(tmp_path, build.claude_session())
-    with large:
-        found = import_all(large, environment={"HOME": str(tmp_path)}, workers=1)
+    found = import_all(large, environment={"HOME": str(tmp_path)}, workers=1)
     assert found.touched
     assert not plans, plans[0]
 
 
 def test_one_session_is_read_without_reading_all_turns(large: Store, plans: list[str]) -> None:
-    with large:
-        ((name,),) = large.query("select source || ':' || key from session limit 1")
-        session_id = find_session(large, name)
-        assert len(read_turns(large, session_id)) == 20
-        assert read_tool_calls(large, session_id)
-        assert read_gate_counts(large, session_id).calls
+    ((name,),) = large.query("select source || ':' || key from session limit 1")
+    session_id = find_session(large, name)
+    assert len(read_turns(large, session_id)) == 20
+    assert read_tool_calls(large, session_id)
+    assert read_gate_counts(large, session_id).calls
     assert not plans, plans[0]

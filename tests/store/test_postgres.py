@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -43,19 +43,28 @@ from terminal import run_relight
 Twins = tuple[Store, Store]
 
 
-def open_twin(folder: Path) -> Twins:
-    """Two empty stores that differ in their engine only."""
-    made = []
+@contextmanager
+def open_twins(folder: Path) -> Iterator[Twins]:
+    """Two empty stores that differ in their engine only, open until a test is done or failed."""
+    homes = []
     for name, make in (("sqlite", build.make_file_store), ("postgres", postgres.make_store)):
         home = folder / name / "relight"
         home.mkdir(parents=True)
         make(home)
-        store = open_store(home)
-        with store.transaction() as database:
+        with open_store(home) as store, store.transaction() as database:
             database.execute("update meta set value = ? where key = 'redaction_key'", (KEY,))
-        store.close()
-        made.append(open_store(home))
-    return made[0], made[1]
+        homes.append(home)
+    try:
+        with open_store(homes[0]) as local, open_store(homes[1]) as server:
+            yield local, server
+    finally:
+        postgres.free_below(folder)
+
+
+@pytest.fixture
+def twins(tmp_path: Path) -> Iterator[Twins]:
+    with open_twins(tmp_path) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -64,17 +73,15 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Twins]:
     folder = tmp_path_factory.mktemp("demo")
     now = datetime(2026, 11, 15, 12, tzinfo=UTC)
     environment = write_demo(folder / "agents", now=now)
-    twins = open_twin(folder)
-    for store in twins:
-        import_all(store, environment=environment, workers=1)
-    local, server = map(build.dump, twins)
-    for table in local:
-        assert server[table] == local[table], table
-    record_facts(twins[0], now=now)
-    copy_rows(*twins)
-    yield twins
-    for store in twins:
-        store.close()
+    with open_twins(folder) as twins:
+        for store in twins:
+            import_all(store, environment=environment, workers=1)
+        local, server = map(build.dump, twins)
+        for table in local:
+            assert server[table] == local[table], table
+        record_facts(twins[0], now=now)
+        copy_rows(*twins)
+        yield twins
 
 
 def test_both_engines_have_the_same_tables_and_columns(demo: Twins) -> None:
@@ -115,19 +122,19 @@ def test_every_report_page_and_address_of_the_api_reads_the_same(demo: Twins) ->
     assert differences == []
 
 
-def test_readings_that_differ_are_found(tmp_path: Path) -> None:
+def test_readings_that_differ_are_found(tmp_path: Path, twins: Twins) -> None:
     write_sessions(tmp_path)
-    local, server = open_twin(tmp_path)
+    local, server = twins
     import_all(local, environment={"HOME": str(tmp_path)}, workers=1)
     _, differences = compare_readings(local, server, most=1, first_only=30)
     assert {one.what for one in differences} > {"report by model", "/api/overview?since=all"}
-    for store in (local, server):
-        store.close()
 
 
-def test_records_read_after_a_copy_are_numbered_after_those_copied(tmp_path: Path) -> None:
+def test_records_read_after_a_copy_are_numbered_after_those_copied(
+    tmp_path: Path, twins: Twins
+) -> None:
     write_sessions(tmp_path)
-    local, server = open_twin(tmp_path)
+    local, server = twins
     import_all(local, environment={"HOME": str(tmp_path)}, workers=1)
     copy_rows(local, server)
     other = tmp_path / "other"
@@ -136,8 +143,6 @@ def test_records_read_after_a_copy_are_numbered_after_those_copied(tmp_path: Pat
         import_all(store, environment={"HOME": str(other)}, workers=1)
     numbers = [one.query("select id from tape_part order by id") for one in (local, server)]
     assert numbers == [[(1,), (2,), (3,), (4,)]] * 2
-    for store in (local, server):
-        store.close()
 
 
 @pytest.mark.parametrize(
@@ -167,8 +172,7 @@ def test_pieces_in_any_order_give_the_same_rows_on_both_engines(
         )
     )
     home = folder / "home"
-    twins = open_twin(folder)
-    try:
+    with open_twins(folder) as twins:
         for name, lines in [*steps, *((name, 1000) for name in files)]:
             path = home / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -180,11 +184,7 @@ def test_pieces_in_any_order_give_the_same_rows_on_both_engines(
         local, server = map(build.dump, twins)
         assert server == local
         assert compare_readings(*twins, most=1)[1] == []
-    finally:
-        for store in twins:
-            store.close()
-        postgres.free_below(folder)
-        shutil.rmtree(folder)
+    shutil.rmtree(folder)
 
 
 def write_sessions(home: Path) -> list[Path]:
@@ -251,43 +251,37 @@ def write_and_cut(database: Connection, url: str) -> None:
     database.execute("insert into meta (key, value) values ('other', '1')")
 
 
-def test_a_connection_that_was_cut_is_made_again_and_nothing_half_written(tmp_path: Path) -> None:
-    _, store = open_twin(tmp_path)
+def test_a_connection_that_was_cut_is_made_again_and_nothing_half_written(twins: Twins) -> None:
+    _, store = twins
     url = postgres.find_url(store.config.home)
     with pytest.raises(UnavailableError), store.transaction() as database:
         write_and_cut(database, url)
     assert store.query("select 1 from meta where key = 'half'") == []
-    store.close()
-    postgres.free_below(tmp_path)
 
 
 def test_a_value_that_no_row_can_have_is_not_taken_for_a_server_that_is_away(
-    tmp_path: Path,
+    twins: Twins,
 ) -> None:
-    _, store = open_twin(tmp_path)
+    _, store = twins
     columns = "call_id, path, lines_added, lines_removed"
     for row in ((1, Random(1).randbytes(4000).hex(), 0, 0), (2**70, "a.py", 0, 0)):
         with pytest.raises(RefusedValueError), store.transaction() as database:
             database.execute(f"insert into file_edit ({columns}) values (?, ?, ?, ?)", row)
     assert RefusedValueError in REFUSED, "so the deriver goes on with the other parts"
-    store.close()
-    postgres.free_below(tmp_path)
 
 
-def test_one_writer_waits_for_the_other_and_gives_up_in_time(tmp_path: Path) -> None:
-    _, first = open_twin(tmp_path)
+def test_one_writer_waits_for_the_other_and_gives_up_in_time(twins: Twins) -> None:
+    _, first = twins
     with open_store(first.config.home) as second, first.transaction():
         with pytest.raises(UnavailableError) as error, second.waiting(0.1), second.transaction():
             raise AssertionError("two write at once")
         assert error.value.hint == (
             "another Relight has been writing for long: try again when it is done"
         )
-    first.close()
-    postgres.free_below(tmp_path)
 
 
-def test_the_tape_is_written_while_the_index_is_and_all_others_wait(tmp_path: Path) -> None:
-    _, first = open_twin(tmp_path)
+def test_the_tape_is_written_while_the_index_is_and_all_others_wait(twins: Twins) -> None:
+    _, first = twins
     home = first.config.home
     with open_store(home) as second, open_store(home) as third:
         with first.transaction(only="index"), second.transaction(only="tape") as database:
@@ -300,14 +294,12 @@ def test_the_tape_is_written_while_the_index_is_and_all_others_wait(tmp_path: Pa
                 ):
                     raise AssertionError("two write the same at once")
         assert third.query("select value from meta where key = 'pushed'") == [("1",)]
-    first.close()
-    postgres.free_below(tmp_path)
 
 
 def test_several_derivers_share_the_queue_and_a_killed_one_leaves_its_parts(
-    tmp_path: Path,
+    tmp_path: Path, twins: Twins
 ) -> None:
-    _, first = open_twin(tmp_path)
+    _, first = twins
     for number in range(4):
         key = f"{number:08}-aaaa-4aaa-8aaa-111111111111"
         lines = [{**line, "sessionId": key} for line in build.claude_session()]
@@ -315,8 +307,8 @@ def test_several_derivers_share_the_queue_and_a_killed_one_leaves_its_parts(
     build.import_home(first, tmp_path / "home")
     with first.transaction() as database:
         database.execute("insert into derive_due select id, 1 from tape_part")
-    with open_store(first.config.home) as third:
-        second = open_store(first.config.home)
+    home = first.config.home
+    with open_store(home) as second, open_store(home) as third:
         mine, others = ([part.id for part in read_due(one, 2)] for one in (first, second))
         assert len({*mine, *others}) == 4
         assert read_due(third, 2) == []
@@ -328,8 +320,6 @@ def test_several_derivers_share_the_queue_and_a_killed_one_leaves_its_parts(
         third.release_claims()
         first.release_claims()
         assert [part.id for part in read_due(third, 2)] == mine
-    first.close()
-    postgres.free_below(tmp_path)
 
 
 def split_by_sqlite(text: str) -> list[str]:
@@ -386,10 +376,11 @@ def write_month(home: Path, month: int) -> None:
     build.write_claude(home, lines, name=key)
 
 
-def test_a_dropped_month_gives_the_disk_back_and_leaves_the_rows_of_sqlite(tmp_path: Path) -> None:
+def test_a_dropped_month_gives_the_disk_back_and_leaves_the_rows_of_sqlite(
+    tmp_path: Path, twins: Twins
+) -> None:
     for month in (1, 2, 3):
         write_month(tmp_path / "home", month)
-    twins = open_twin(tmp_path)
     march = datetime(2024, 3, 1, tzinfo=UTC)
     for store in twins:
         import_all(store, environment={"HOME": str(tmp_path / "home")}, workers=1)
@@ -420,17 +411,16 @@ def test_a_dropped_month_gives_the_disk_back_and_leaves_the_rows_of_sqlite(tmp_p
         import_all(store, environment={"HOME": str(tmp_path / "late")}, workers=1)
     local, remote = map(build.dump, twins)
     assert remote == local
-    for store in twins:
-        store.close()
-    postgres.free_below(tmp_path)
 
 
-def test_a_database_from_before_there_were_months_is_divided_with_its_rows(tmp_path: Path) -> None:
+def test_a_database_from_before_there_were_months_is_divided_with_its_rows(
+    tmp_path: Path, twins: Twins
+) -> None:
     write_month(tmp_path / "home", 2)
-    twins = open_twin(tmp_path)
     for store in twins:
         import_all(store, environment={"HOME": str(tmp_path / "home")}, workers=1)
     server = twins[1]
+    postgres.discard(server.config.home)
     with server.transaction() as database:
         assert isinstance(database, PostgresConnection)
         for name in ("turn", "tool_call", "tape_part"):
@@ -443,9 +433,6 @@ def test_a_database_from_before_there_were_months_is_divided_with_its_rows(tmp_p
     assert read_months(server, "turn") == ["turn_2024_02"]
     local, remote = map(build.dump, twins)
     assert remote == local
-    for store in twins:
-        store.close()
-    postgres.discard(server.config.home)
 
 
 def test_a_server_prunes_once_a_day_as_its_settings_say(tmp_path: Path) -> None:
