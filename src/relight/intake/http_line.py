@@ -1,8 +1,10 @@
 """A connection to one server: what goes out of this machine over HTTP, besides model calls."""
 
 import http.client
+import socket
 from collections.abc import Mapping
 from math import ceil
+from selectors import EVENT_READ, DefaultSelector
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -22,7 +24,7 @@ class Answer(Struct, frozen=True):
 
 
 class HttpLine:
-    """A connection to a server, opened when it is first used and again after an error."""
+    """A connection to a server, opened on first use and again after an error or a long pause."""
 
     def __init__(self, url: str, *, seconds: float = SECONDS) -> None:
         self._url = url
@@ -44,12 +46,26 @@ class HttpLine:
         return Answer(response.status, named, response.read(MOST_ANSWER))
 
     def _open(self, scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
+        if self._connection is not None and is_closed(self._connection.sock):
+            self.close()
         if self._connection is None:
             kind = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
             self._connection = kind(host, port, timeout=self.seconds)
         elif self._connection.sock is not None:
             self._connection.sock.settimeout(self.seconds)
         return self._connection
+
+
+def is_closed(sock: socket.socket | None) -> bool:
+    """True if the other side has closed a connection on which no response is awaited.
+
+    Only then is there something to read. Servers close what is silent for a few seconds.
+    """
+    if sock is None:
+        return False
+    with DefaultSelector() as selector:
+        selector.register(sock, EVENT_READ)
+        return bool(selector.select(0))
 
 
 def name_reason(error: BaseException) -> str:
