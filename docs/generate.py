@@ -23,6 +23,7 @@ import msgspec
 import relight as package
 from relight.cli import COMMANDS, relight
 from relight.cli.demo import write_demo
+from relight.data import DECODED, decode_table
 from relight.intake.importing import import_all
 from relight.store import open_store
 from relight.store.keep.migrate import WHOLE, WHOLE_HEAD, migrate
@@ -57,6 +58,7 @@ def files() -> dict[Path, str]:
         DOCUMENT: format_document(),
         PRICE_LISTS: write_lists(),
         WHOLE: schema_script(),
+        DECODED: write_tables(),
     }
 
 
@@ -103,6 +105,16 @@ def schema_script() -> str:
             ]
     connection.close()
     return "".join(parts)
+
+
+def write_tables() -> str:
+    """All tables that people edit as JSON, each on a line."""
+    encode = msgspec.json.encode
+    rows = [
+        f"{encode(path.name).decode()}:{encode(decode_table(path.read_bytes())).decode()}"
+        for path in sorted(DECODED.parent.glob("*.toml"))
+    ]
+    return "{\n" + ",\n".join(rows) + "\n}\n"
 
 
 def database_page() -> str:

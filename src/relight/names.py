@@ -8,10 +8,11 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from functools import cache, lru_cache
+from typing import Any
 
 from msgspec import Struct
 
-from relight.data import read_data
+from relight.data import read_table
 
 try:
     from _blake2 import blake2b as blake2b  # hashlib's own; that loads OpenSSL first, for 3 ms
@@ -121,9 +122,7 @@ def _shorten(model: str) -> str:
 @cache
 def read_model_rules() -> ModelRules:
     """Return the rules that Relight comes with."""
-    import tomllib
-
-    table = tomllib.loads(read_data("models.toml"))
+    table = read_table("models.toml", dict[str, Any])
     makers = "|".join(map(re.escape, table["bedrock_makers"]))
     return ModelRules(
         prefixes=frozenset(table["prefixes"]),

@@ -6,9 +6,8 @@ nano-dollars per million tokens and a cost is rounded once, so sums never drift.
 """
 
 import re
-import tomllib
 from collections.abc import Mapping
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from relight.data import read_data
+from relight.data import read_data, read_table
 from relight.model import Cost, Usage
 from relight.names import find_model_name, is_private
 
@@ -394,5 +393,8 @@ def read_lists_version() -> str:
 
 @cache
 def _read_sheet() -> dict[str, Any]:
-    text = read_data("prices.toml")
-    return tomllib.loads(text, parse_float=Decimal)
+    sheet = read_table("prices.toml", dict[str, Any])
+    for row in sheet["price"]:
+        if "since" in row:
+            row["since"] = datetime.fromisoformat(row["since"])
+    return sheet

@@ -20,10 +20,10 @@ from operator import or_
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, toml
+from msgspec import Struct
 
 from relight.beginnings import ANYTHING, Beginnings, read_beginnings
-from relight.data import read_data
+from relight.data import read_data, read_table
 from relight.locks import write_private
 
 # Python's own reader of expressions; type checkers do not know it
@@ -371,7 +371,7 @@ def _name_version() -> bytes:
 @cache
 def read_secret_table() -> SecretTable:
     """Return the rules of `data/redact.toml`."""
-    return toml.decode(read_data("redact.toml"), type=SecretTable)
+    return read_table("redact.toml", SecretTable)
 
 
 @cache

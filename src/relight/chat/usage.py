@@ -4,7 +4,6 @@
 the usage partial.
 """
 
-import tomllib
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any, Literal, TypeAlias
@@ -13,7 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from relight.data import read_data
+from relight.data import read_table
 from relight.errors import describe
 from relight.model import BUCKETS, MOST_TOKENS, Usage
 
@@ -229,7 +228,7 @@ def _read_shapes() -> tuple[UsageShape, ...]:
             },
             marks=tuple(tuple(mark.split(".")) for mark in row.get("marks", ())),
         )
-        for row in tomllib.loads(read_data("usage.toml"))["shape"]
+        for row in read_table("usage.toml", dict[str, Any])["shape"]
     )
 
 

@@ -6,16 +6,15 @@ words are in `data/admissions.toml`; `./dev bench admissions --write` fits the w
 """
 
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from itertools import pairwise
 from math import fsum
 
-from msgspec import Struct, convert
+from msgspec import Struct
 
-from relight.data import read_data
+from relight.data import read_table
 
 # the beginning and the end of a longer answer are read
 _FIRST_CHARACTERS, _LAST_CHARACTERS = 4_000, 8_000
@@ -131,7 +130,7 @@ class AdmissionIndex(Struct, frozen=True):
 @cache
 def read_admission_table() -> AdmissionTable:
     """Return the content of `admissions.toml`, read at the first use."""
-    return convert(tomllib.loads(read_data("admissions.toml")), AdmissionTable)
+    return read_table("admissions.toml", AdmissionTable)
 
 
 @cache

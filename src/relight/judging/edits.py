@@ -5,18 +5,16 @@ in any argument of any tool, also within a shell command.
 """
 
 import re
-import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import groupby
 from typing import Any, Literal
 
-import msgspec
 from msgspec import Struct
 
 from relight.chat.messages import read_arguments
-from relight.data import read_data
+from relight.data import read_table
 from relight.judging.shell import split_stages
 
 MOST_CELLS = 20_000  # of the table by which the kept lines are found
@@ -252,7 +250,7 @@ class EditTable(Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def read_edit_table() -> EditTable:
-    return msgspec.convert(tomllib.loads(read_data("edits.toml")), EditTable)
+    return read_table("edits.toml", EditTable)
 
 
 def find_shape(tool: str) -> ToolShape | None:

@@ -7,14 +7,13 @@ and others are recognised by the names of their classes and by their attributes.
 
 import builtins
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple, SupportsIndex
 
 import msgspec
 
-from relight.data import read_data
+from relight.data import read_table
 from relight.judging.error_text import (
     TEXT_LIMIT,
     find_code,
@@ -105,8 +104,7 @@ def _join(row: FailureKind) -> re.Pattern[str]:
 
 @cache
 def _rules() -> FailureRules:
-    text = read_data("failures.toml")
-    return FailureRules(msgspec.convert(tomllib.loads(text), FailureTable))
+    return FailureRules(read_table("failures.toml", FailureTable))
 
 
 def read_kinds() -> Mapping[str, FailureKind]:

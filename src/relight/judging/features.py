@@ -7,16 +7,14 @@ first searched for the plain words without which no pattern can match.
 
 import math
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from relight.chat.messages import Call, Entry, list_own, read_arguments, read_entries, read_text
-from relight.data import read_data
+from relight.data import read_table
 from relight.errors import RelightError
 from relight.judging.kinds import Category, TaskType, classify_calls, understand_call
 from relight.judging.verdicts import find_test_outcome, judge_call
@@ -288,5 +286,4 @@ def read_pattern(name: str) -> re.Pattern[str]:
 @cache
 def read_scoring_table() -> ScoringTable:
     """Return the content of `scoring.toml`, read at the first use."""
-    text = read_data("scoring.toml")
-    return msgspec.convert(tomllib.loads(text), ScoringTable)
+    return read_table("scoring.toml", ScoringTable)

@@ -7,7 +7,6 @@ arguments first, and by the words in its name after that. The words are in `data
 """
 
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
@@ -17,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from relight.chat.messages import list_own, read_arguments, read_entries
-from relight.data import read_data
+from relight.data import read_table
 from relight.judging.shell import Stage, split_stages
 
 _Work = Literal["read", "write", "run", "shell", "vcs", "ops"]
@@ -295,8 +294,7 @@ def _read_programs() -> _Programs:
 @cache
 def read_taxonomy() -> TaxonomyTable:
     """Return the words and weights of `taxonomy.toml`, read at the first use."""
-    text = read_data("taxonomy.toml")
-    return msgspec.convert(tomllib.loads(text), TaxonomyTable)
+    return read_table("taxonomy.toml", TaxonomyTable)
 
 
 class WorkKind(Struct, frozen=True):

@@ -1,13 +1,11 @@
 """The table of causes and commands by which lessons are read: `data/lessons.toml`."""
 
 import re
-import tomllib
 from functools import cache, cached_property
 
-import msgspec
 from msgspec import Struct
 
-from relight.data import read_data
+from relight import data
 from relight.judging.command_forms import OWN
 
 # foreign text must not end its own quotation
@@ -64,7 +62,7 @@ class LessonTable(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 @cache
 def read_table() -> LessonTable:
     """Return the table of causes and commands."""
-    return msgspec.convert(tomllib.loads(read_data("lessons.toml")), LessonTable)
+    return data.read_table("lessons.toml", LessonTable)
 
 
 def describe_cause(kind: str, name: str) -> str:

@@ -8,14 +8,13 @@ success: a job says what an answer means, and its owner wants to hear of each do
 """
 
 import re
-import tomllib
 from collections.abc import Iterator, Set
 from functools import cache
 from typing import Literal
 
-from msgspec import Struct, convert
+from msgspec import Struct
 
-from relight.data import read_data
+from relight.data import read_table
 from relight.judging.admissions import Admission, admit
 from relight.model import Ending, Outcome, OutcomeName
 
@@ -116,7 +115,7 @@ class OutcomeEvidence(Struct, frozen=True, kw_only=True):
 @cache
 def read_sign_table() -> SignTable:
     """Return the kinds of signs that Relight knows."""
-    return convert(tomllib.loads(read_data("outcomes.toml")), SignTable)
+    return read_table("outcomes.toml", SignTable)
 
 
 @cache

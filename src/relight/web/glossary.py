@@ -1,12 +1,10 @@
 """The words of Relight, for their page, for headings that show their meaning, and for docs/."""
 
-import tomllib
 from functools import cache
 
-import msgspec
 from msgspec import Struct
 
-from relight.data import read_data
+from relight.data import read_table
 
 
 class GlossaryTerm(Struct, frozen=True, forbid_unknown_fields=True):
@@ -20,8 +18,8 @@ class GlossaryTerm(Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def read_terms() -> tuple[GlossaryTerm, ...]:
     """Return the terms by their names."""
-    terms = tomllib.loads(read_data("glossary.toml"))["terms"]
-    return tuple(sorted(msgspec.convert(terms, list[GlossaryTerm]), key=lambda term: term.name))
+    terms = read_table("glossary.toml", dict[str, list[GlossaryTerm]])["terms"]
+    return tuple(sorted(terms, key=lambda term: term.name))
 
 
 @cache

@@ -1,7 +1,6 @@
 """The rules of verdicts, read once from `data/verdicts.toml`, and the verdicts they end in."""
 
 import re
-import tomllib
 from collections.abc import Iterable
 from functools import cache
 from typing import Literal
@@ -9,7 +8,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from relight.data import read_data
+from relight.data import read_table
 from relight.judging.failures import classify_error, find_kind, read_kinds
 from relight.judging.shell import Stage
 from relight.model import Verdict
@@ -254,8 +253,7 @@ def by_program(rows: Iterable[AnswerRow]) -> dict[str, AnswerRow]:
 @cache
 def read_rules() -> Rules:
     """Return the rules, read and compiled at the first use."""
-    text = read_data("verdicts.toml")
-    return Rules(msgspec.convert(tomllib.loads(text), VerdictTable))
+    return Rules(read_table("verdicts.toml", VerdictTable))
 
 
 def make_error(kind: str | None, evidence: str, *, is_command: bool = False) -> Verdict:

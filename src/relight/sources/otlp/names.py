@@ -1,15 +1,13 @@
 """The names of attributes in telemetry, from `data/telemetry.toml`."""
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
+from relight import data
 from relight.chat.usage import read_count
-from relight.data import read_data
 from relight.model import Usage
 
 Attributes = Mapping[str, Any]
@@ -68,7 +66,7 @@ class TelemetryTable(Struct, frozen=True):
 @cache
 def read_table() -> TelemetryTable:
     """Return the table, checked."""
-    return msgspec.convert(tomllib.loads(read_data("telemetry.toml")), TelemetryTable)
+    return data.read_table("telemetry.toml", TelemetryTable)
 
 
 @lru_cache(maxsize=4096)

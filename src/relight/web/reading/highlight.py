@@ -5,14 +5,12 @@ have them, kept its lexers for C, Java and Python busy for 3 to 8 seconds.
 """
 
 import re
-import tomllib
 from functools import cache, lru_cache
 
-import msgspec
 from markupsafe import Markup, escape
 from msgspec import Struct
 
-from relight.data import read_data
+from relight.data import read_table
 from relight.text import make_visible
 
 MOST_CHARACTERS = 20_000
@@ -82,7 +80,7 @@ def _wrap(text: str, kind: str) -> str:
 @cache
 def _read_scanners() -> dict[str, Scanner]:
     """Return the scanners of all languages, by each of their names."""
-    table = msgspec.convert(tomllib.loads(read_data("languages.toml")), dict[str, Language])
+    table = read_table("languages.toml", dict[str, Language])
     made = [(language, _make_scanner(language)) for language in table.values()]
     return {name: scanner for language, scanner in made for name in language.names}
 

@@ -2,15 +2,13 @@
 
 import re
 import shlex
-import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import PurePath
 
-import msgspec
 from msgspec import Struct
 
-from relight.data import read_data
+from relight.data import read_table
 from relight.errors import RelightError
 
 PLACES = ("prompt", "prompt_file", "workdir", "usage_file", "session_id", "model")
@@ -56,8 +54,7 @@ class CommandPlan(Struct, frozen=True, kw_only=True):
 
 @cache
 def read_recipes() -> RecipeTable:
-    text = read_data("recipes.toml")
-    return msgspec.convert(tomllib.loads(text), RecipeTable)
+    return read_table("recipes.toml", RecipeTable)
 
 
 def find_recipe(command: Sequence[str]) -> tuple[Recipe, int] | None:
