@@ -203,6 +203,14 @@ def test_a_job_whose_time_has_passed_is_overdue(cli: Cli) -> None:
     assert any("has not begun that of" in line and "01-05 09:00" in line for line in lines)
 
 
+def test_a_job_of_other_machines_needs_no_scheduler_here(cli: Cli) -> None:
+    cli.add("far", on="any")
+    assert cli.json("job", "list")["jobs"][0]["place"] == "any"
+    assert cli.do("job", "list").stderr == ""
+    cli.add("near")
+    assert "no scheduler is running" in cli.do("job", "list").stderr
+
+
 def test_job_show_has_one_shape_for_own_jobs_and_those_of_another_scheduler(cli: Cli) -> None:
     folder = Path(cli.environment["HOME"]) / ".hermes" / "cron"
     folder.mkdir(parents=True)

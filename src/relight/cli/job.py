@@ -59,7 +59,8 @@ def list_jobs(as_json: bool) -> None:
     from relight.cli.job_tables import print_jobs
 
     print_jobs(jobs, zone)
-    if not is_run and any(job.runner and job.state == "scheduled" for job in jobs):
+    is_needed = any(job.runner and job.place is None and job.state == "scheduled" for job in jobs)
+    if is_needed and not is_run:
         click.echo(as_typed("no scheduler is running: start it with `relight scheduler`"), err=True)
 
 

@@ -27,6 +27,8 @@ class JobResults(Struct, frozen=True, kw_only=True):
     schedule_words: str | None = None
     timezone: str | None
     runner: str | None
+    # the machines of a team that run it; None if this one does
+    place: str | None = None
     skills: list[str]
     model: str | None
     provider: str | None
@@ -73,6 +75,7 @@ class _Definition(Struct, frozen=True):
 
     timezone: str | UnsetType | None = UNSET
     runner: str = "chat"
+    place: str | None = None
 
 
 def read_jobs(store: Store, *, now: int | None = None) -> list[JobReport]:
@@ -104,6 +107,7 @@ def _show_job(
         schedule=job.schedule,
         timezone=None if own is None else store.timezone if own.timezone is UNSET else own.timezone,
         runner=own.runner if own else None,
+        place=own.place if own else None,
         skills=read_list(job.skills),
         model=job.model,
         provider=job.provider,

@@ -48,7 +48,6 @@ class JobDescription(JobHistory, frozen=True, kw_only=True):
     next_times: list[str]
     retry: RetryAdvice | None
     prompt: str | None
-    place: str | None = None
     command: list[str] | None = None
     use_shell: bool | None = None
     default_model: str | None = None
