@@ -214,6 +214,37 @@ def test_a_session_from_two_machines_counts_once_and_stays_with_the_one_that_is_
     assert office.store.query("select count(*) from origin") == [(0,)]
 
 
+def test_a_sub_agent_counts_once_if_one_machine_shares_figures_and_one_its_tape(
+    office: Office, tmp_path: Path
+) -> None:
+    for share in SHARES:
+        parent = build.write_claude(tmp_path / share, build.claude_session())
+        build.write_agent(parent, [build.claude_prompt("Look"), build.claude_answer("m", at=2)])
+        laptop = Laptop(tmp_path / share, share, office.line(office.add(share)))
+        build.import_home(laptop.store, tmp_path / share)
+        laptop.join(share)
+        laptop.push()
+    office.derive()
+    found = office.store.query("select key from session order by key")
+    assert found == [(build.CLAUDE_SESSION,), (f"{build.CLAUDE_SESSION}/a1",)]
+
+
+def test_parts_that_are_derived_again_wait_since_then(
+    office: Office, laptop: Laptop, machines: MakeMachine
+) -> None:
+    for one in (laptop, machines("one", "second", office.line(office.add("ben")))):
+        one.join()
+        one.push()
+    office.derive()
+    with office.store.transaction() as database:
+        database.execute("update tape_part set recorded_at = 1")
+    laptop.leave(forget=True)
+    backlog = read_backlog(office.store)
+    assert backlog.parts
+    assert backlog.since
+    assert backlog.since > 1, "a monitor of `behind_seconds` is not alarmed"
+
+
 @pytest.mark.parametrize("share", SHARES)
 def test_ids_that_are_unique_on_one_machine_only_stay_apart(
     office: Office, machines: MakeMachine, share: wire.Share

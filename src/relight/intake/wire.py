@@ -31,8 +31,9 @@ Name = Annotated[str, Meta(min_length=1, max_length=1000)]
 PushMark = Annotated[str, Meta(max_length=64)]
 Label = Annotated[str, Meta(pattern=r"^\w[\w.@/+-]{0,62}$")]
 StoreId = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
-# an id as programs make them; anything else may be words
-PLAIN_ID = re.compile(r"[\w.:@+#-]{1,128}", re.ASCII)
+# an id as programs make them, also of a sub-agent behind that of its session; anything else may be
+# words or a path
+PLAIN_ID = re.compile(r"[\w.:@+#-]{1,128}|[0-9a-f]{8}(?:-[0-9a-f]{4,12}){4}/[\w-]{1,40}", re.ASCII)
 # a local server may name a model by its file
 PATH_START = re.compile(r"[/~\\]|\.{1,2}[/\\]|[A-Za-z]:[/\\]|file:")
 NAME = re.compile(r"[\w][\w.@/+ -]{0,62}", re.ASCII)
