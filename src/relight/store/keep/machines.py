@@ -1,5 +1,6 @@
 """Deletion of what machines pushed: all of one machine's, or a session that a person forgot."""
 
+import time
 from collections.abc import Sequence
 
 from relight.store import Store
@@ -122,9 +123,8 @@ def _remove_copies(
         # a sub-agent may be on its parent's tape
         database.execute(
             "insert into derive_due (tape_part_id, received_at)"
-            f" select id, recorded_at from tape_part where session_id in ({marks})"
-            " on conflict do nothing",
-            some,
+            f" select id, ? from tape_part where session_id in ({marks}) on conflict do nothing",
+            [int(time.time() * 1000), *some],
         )
     return len(known - kept)
 
