@@ -82,12 +82,12 @@ def _print(found: "list[BudgetState]") -> None:
         click.echo(as_typed("there is no budget: relight budget set 5/day"))
         return
     columns = [
-        screen.Column("scope", is_number=False),
-        screen.Column("period", is_number=False, is_name=True),
+        screen.Words("scope"),
+        screen.Words("period", is_name=True),
         *(screen.Column(name) for name in ("budget", "spent")),
         screen.Column("projected", is_spare=True, drop=1),
         screen.Column("8 of 10 times", is_spare=True),
-        screen.Column("state", is_number=False, is_name=True, colour=screen.colour_state),
+        screen.Words("state", is_name=True, colour=screen.colour_state),
     ]
     screen.print_table(columns, [_show(one) for one in found])
 

@@ -77,17 +77,12 @@ def _print(found: "CacheReport", short: Mapping[str, str]) -> None:
     for number, line in enumerate(describe_rebuilds(found)):
         screen.print_text(line, style="" if number else "bold")
     _print_causes(found)
-    if found.pauses:
-        rows = [
-            [
-                _name_length(one.from_seconds, one.to_seconds),
-                screen.count(one.turns),
-                screen.dollars(one.usd, unpriced=one.unpriced_turns),
-            ]
-            for one in found.pauses
-        ]
-        columns = [screen.Column("pause", is_number=False)]
-        screen.print_table([*columns, screen.Column("turns"), screen.Column("cost")], rows)
+    if pauses := found.pauses:
+        costs = [screen.dollars(one.usd, unpriced=one.unpriced_turns) for one in pauses]
+        lengths = [_name_length(one.from_seconds, one.to_seconds) for one in pauses]
+        turns = [screen.count(one.turns) for one in pauses]
+        columns = [screen.Words("pause", lengths), screen.Column("turns", turns)]
+        screen.print_table([*columns, screen.Column("cost", costs)])
     _print_days(found)
     _print_rebuilds(found, short)
 
@@ -95,49 +90,34 @@ def _print(found: "CacheReport", short: Mapping[str, str]) -> None:
 def _print_causes(found: "CacheReport") -> None:
     from relight.cli import screen
 
-    columns = [
-        screen.Column("cause", is_number=False),
-        screen.Column("turns"),
-        screen.Column("tokens"),
-        screen.Column("cost"),
-        screen.Column("avoidable"),
-    ]
-    rows = [
+    rows = [one for one in found.causes if one.turns]
+    costs = [screen.dollars(one.usd, unpriced=one.unpriced_turns) for one in rows]
+    avoidable = [screen.dollars(one.avoidable_usd) if one.cause == "pause" else "" for one in rows]
+    screen.print_table(
         [
-            one.cause.replace("_", " "),
-            screen.count(one.turns),
-            screen.count(one.tokens),
-            screen.dollars(one.usd, unpriced=one.unpriced_turns),
-            screen.dollars(one.avoidable_usd) if one.cause == "pause" else "",
+            screen.Words("cause", [one.cause.replace("_", " ") for one in rows]),
+            screen.Column("turns", [screen.count(one.turns) for one in rows]),
+            screen.Column("tokens", [screen.count(one.tokens) for one in rows]),
+            screen.Column("cost", costs),
+            screen.Column("avoidable", avoidable),
         ]
-        for one in found.causes
-        if one.turns
-    ]
-    screen.print_table(columns, rows)
+    )
 
 
 def _print_days(found: "CacheReport") -> None:
     from relight.cli import screen
 
-    columns = [
-        screen.Column("day", is_number=False, is_name=True),
-        screen.Column("rebuilds"),
-        screen.Column("cost"),
-        screen.Column("pauses"),
-        screen.Column("of"),
-    ]
-    rows = [
+    rows = [one for one in found.days if one.turns]
+    costs = [screen.dollars(one.usd, unpriced=one.unpriced_turns) for one in rows]
+    screen.print_table(
         [
-            one.day,
-            screen.count(one.turns),
-            screen.dollars(one.usd, unpriced=one.unpriced_turns),
-            screen.dollars(one.pauses_usd),
-            screen.dollars(one.spent_usd),
+            screen.Words("day", [one.day for one in rows], is_name=True),
+            screen.Column("rebuilds", [screen.count(one.turns) for one in rows]),
+            screen.Column("cost", costs),
+            screen.Column("pauses", [screen.dollars(one.pauses_usd) for one in rows]),
+            screen.Column("of", [screen.dollars(one.spent_usd) for one in rows]),
         ]
-        for one in found.days
-        if one.turns
-    ]
-    screen.print_table(columns, rows)
+    )
 
 
 def _print_rebuilds(found: "CacheReport", short: Mapping[str, str]) -> None:
@@ -145,28 +125,20 @@ def _print_rebuilds(found: "CacheReport", short: Mapping[str, str]) -> None:
     from relight.errors import as_typed
 
     screen.print_text(as_typed("\ncostliest, for `relight show SESSION`"), style="bold")
-    columns = [
-        screen.Column("at", is_number=False, is_name=True),
-        screen.Column("cause", is_number=False),
-        screen.Column("after"),
-        screen.Column("tokens"),
-        screen.Column("cost"),
-        screen.Column("session", is_number=False, is_name=True),
-        screen.Column("title", is_number=False, is_spare=True, least=10, is_title=True),
-    ]
-    rows = [
+    rows = found.rebuilds
+    names = [short.get(one.session_id, one.session_id) for one in rows]
+    titles = [one.title or "" for one in rows]
+    screen.print_table(
         [
-            (one.at or "unknown")[5:16].replace("T", " "),
-            one.cause.replace("_", " "),
-            screen.seconds(one.pause_seconds),
-            screen.count(one.tokens),
-            screen.dollars(one.usd),
-            short.get(one.session_id, one.session_id),
-            one.title or "",
+            screen.Words("at", [screen.minute(one.at) for one in rows], is_name=True),
+            screen.Words("cause", [one.cause.replace("_", " ") for one in rows]),
+            screen.Column("after", [screen.seconds(one.pause_seconds) for one in rows]),
+            screen.Column("tokens", [screen.count(one.tokens) for one in rows]),
+            screen.Column("cost", [screen.dollars(one.usd) for one in rows]),
+            screen.Words("session", names, is_name=True),
+            screen.Words("title", titles, is_spare=True, least=10, is_title=True),
         ]
-        for one in found.rebuilds
-    ]
-    screen.print_table(columns, rows)
+    )
     if found.turns > len(rows):
         screen.print_text(f"… and {found.turns - len(rows):,} more: --limit N", style="dim")
 

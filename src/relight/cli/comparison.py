@@ -64,7 +64,7 @@ def print_comparison(found: "Comparison") -> None:
     # counts of different jobs make no rate of a model: those of each job are below
     headings = ["runs", "ok", "failed", "unkn.", "a run"]
     headings += [] if several else ["95 %", "a success"]
-    columns = [screen.Column("model", is_number=False)]
+    columns: list[screen.Column] = [screen.Words("model")]
     columns += [
         screen.Column(one, colour=screen.colour_failures if one == "failed" else None)
         for one in headings
@@ -100,20 +100,15 @@ def _print_pairs(pairs: "Sequence[tuple[str, Pairing, Pairing | JobPair]]") -> N
 
     if not pairs:
         return
-    columns = [screen.Column("job", is_number=False, is_name=True)]
-    columns += [screen.Column("model", is_number=False)]
-    columns += [screen.Column("succeeded"), screen.Column("against", is_number=False)]
-    columns += [screen.Column("succeeded")]
-    columns += [screen.Column("verdict", is_number=False, lines=2, colour=screen.colour_state)]
-    rows = [
-        [
-            name,
-            pair.model or "unknown",
-            count_of(counts.successes, counts.failures),
-            pair.against or "unknown",
-            count_of(counts.against_successes, counts.against_failures),
-            counts.verdict or "not shared",
-        ]
-        for name, pair, counts in pairs
+    first = [count_of(one.successes, one.failures) for _, _, one in pairs]
+    second = [count_of(one.against_successes, one.against_failures) for _, _, one in pairs]
+    verdicts = [one.verdict or "not shared" for _, _, one in pairs]
+    columns = [
+        screen.Words("job", [name for name, _, _ in pairs], is_name=True),
+        screen.Words("model", [pair.model or "unknown" for _, pair, _ in pairs]),
+        screen.Column("succeeded", first),
+        screen.Words("against", [pair.against or "unknown" for _, pair, _ in pairs]),
+        screen.Column("succeeded", second),
+        screen.Words("verdict", verdicts, lines=2, colour=screen.colour_state),
     ]
-    screen.print_table(columns, rows)
+    screen.print_table(columns)

@@ -43,10 +43,12 @@ def _look_for_secrets(*, as_json: bool) -> None:
     if as_json:
         print_json(StoredSecrets(found))
     elif found:
-        columns = [screen.Column("session", is_number=False)]
-        columns += [screen.Column("rule", is_number=False), screen.Column("found")]
-        rows = [[row.session_id or "unknown", row.rule, screen.count(row.found)] for row in found]
-        screen.print_table(columns, rows)
+        columns = [
+            screen.Words("session", [row.session_id or "unknown" for row in found]),
+            screen.Words("rule", [row.rule for row in found]),
+            screen.Column("found", [screen.count(row.found) for row in found]),
+        ]
+        screen.print_table(columns)
         screen.print_text(as_typed("→ run `relight rebuild --redact`, which applies today's rules"))
     else:
         screen.print_text("no secret of a known shape is in the record")
@@ -70,20 +72,16 @@ def _print(found: "HealthReport") -> None:
         f"home {found.home} · database {screen.size(database.bytes)}, schema"
         f" {database.schema}, integrity {database.integrity} · days in {found.timezone}"
     )
-    columns = [screen.Column("source", is_number=False), screen.Column("files")]
-    columns += [screen.Column("sessions"), screen.Column("sub-agents", is_spare=True)]
-    columns += [screen.Column("folder", is_number=False, lines=8)]
-    rows = [
-        [
-            source.source,
-            screen.count(source.files),
-            screen.count(source.sessions),
-            screen.count(source.subagents),
-            _describe_folder(source),
-        ]
-        for source in found.sources
+    sources = found.sources
+    below = [screen.count(one.subagents) for one in sources]
+    columns = [
+        screen.Words("source", [one.source for one in sources]),
+        screen.Column("files", [screen.count(one.files) for one in sources]),
+        screen.Column("sessions", [screen.count(one.sessions) for one in sources]),
+        screen.Column("sub-agents", below, is_spare=True),
+        screen.Words("folder", [_describe_folder(one) for one in sources], lines=8),
     ]
-    screen.print_table(columns, rows)
+    screen.print_table(columns)
     for line in found.unreadable.recent:
         text = f"unreadable: {line.file} at byte {line.offset}: {line.reason}"
         screen.print_text(text, style="yellow")
@@ -99,20 +97,12 @@ def _print(found: "HealthReport") -> None:
     if labelled := [sign for sign in found.signs if sign.sessions]:
         screen.print_text("signs of an outcome, on the sessions that you labelled:")
         columns = [
-            screen.Column("sign", is_number=False),
-            screen.Column("points to", is_number=False),
+            screen.Words("sign", [sign.kind.replace("_", " ") for sign in labelled]),
+            screen.Words("points to", [sign.points_to for sign in labelled]),
+            screen.Column("right", [f"{sign.right} of {sign.sessions}" for sign in labelled]),
+            screen.Words("decides", ["yes" if sign.decides else "no" for sign in labelled]),
         ]
-        columns += [screen.Column("right"), screen.Column("decides", is_number=False)]
-        rows = [
-            [
-                sign.kind.replace("_", " "),
-                sign.points_to,
-                f"{sign.right} of {sign.sessions}",
-                "yes" if sign.decides else "no",
-            ]
-            for sign in labelled
-        ]
-        screen.print_table(columns, rows)
+        screen.print_table(columns)
     for advice in found.advice:
         screen.print_text(f"→ {advice}")
     if not found.advice:

@@ -76,17 +76,14 @@ def _print_lessons(found: "LessonEffect") -> None:
         hint = as_typed("`relight lessons` reads them")
         click.echo(f"{found.unread:,} sessions are not read for failures yet; {hint}")
     if found.lessons:
-        columns = [screen.Column("lesson", is_number=False, lines=3)]
-        columns += [screen.Column(name) for name in ("failed, given", "failed, held out")]
-        rows = [
-            [
-                one.text,
-                f"{one.given_failed:,} of {one.given_sessions:,}",
-                f"{one.held_out_failed:,} of {one.held_out_sessions:,}",
-            ]
-            for one in found.lessons
+        given = [f"{one.given_failed:,} of {one.given_sessions:,}" for one in found.lessons]
+        held = [f"{one.held_out_failed:,} of {one.held_out_sessions:,}" for one in found.lessons]
+        columns = [
+            screen.Words("lesson", [one.text for one in found.lessons], lines=3),
+            screen.Column("failed, given", given),
+            screen.Column("failed, held out", held),
         ]
-        screen.print_table(columns, rows)
+        screen.print_table(columns)
 
 
 def print_plans(plans: "Sequence[WarmPlan]") -> None:
@@ -94,27 +91,23 @@ def print_plans(plans: "Sequence[WarmPlan]") -> None:
 
     if plans[0].number is None:
         click.echo("no session was dealt to an arm yet; the first one begins with this plan:")
-    columns = [screen.Column("plan"), screen.Column("compares", is_number=False)]
-    columns += [screen.Column("success"), screen.Column("early failures")]
-    columns += [screen.Column("lessons", is_spare=True, drop=2)]
-    columns += [screen.Column("error", is_spare=True, drop=1)]
-    columns += [screen.Column("from"), screen.Column("to")]  # as numbers: a day is never cut
-    screen.print_table(
-        columns,
-        [
-            [
-                "–" if plan.number is None else str(plan.number),
-                {"early_failures": "early failures"}.get(plan.measure, plan.measure),
-                f"+{plan.effect * 100:g} points" if plan.has_success else "",
-                f"−{plan.early_effect * 100:g} points" if plan.has_early_failures else "",
-                f"−{plan.cause_effect * 100:g} points",
-                screen.share(plan.error),
-                (plan.begun_at or "")[:10],
-                (plan.ended_at or "")[:10],
-            ]
-            for plan in plans
-        ],
-    )
+    success = [f"+{plan.effect * 100:g} points" if plan.has_success else "" for plan in plans]
+    early = [
+        f"−{plan.early_effect * 100:g} points" if plan.has_early_failures else "" for plan in plans
+    ]
+    lessons = [f"−{plan.cause_effect * 100:g} points" for plan in plans]
+    columns = [
+        screen.Column("plan", ["–" if one.number is None else str(one.number) for one in plans]),
+        screen.Words("compares", [plan.measure.replace("_", " ") for plan in plans]),
+        screen.Column("success", success),
+        screen.Column("early failures", early),
+        screen.Column("lessons", lessons, is_spare=True, drop=2),
+        screen.Column("error", [screen.share(one.error) for one in plans], is_spare=True, drop=1),
+        # as numbers: a day is never cut
+        screen.Column("from", [(plan.begun_at or "")[:10] for plan in plans]),
+        screen.Column("to", [(plan.ended_at or "")[:10] for plan in plans]),
+    ]
+    screen.print_table(columns)
 
 
 def print_paired(found: "PairedReport") -> None:
@@ -152,31 +145,24 @@ def print_experiments(rows: "Sequence[ExperimentSummary]") -> None:
         hint = as_typed("`relight experiment start --help` shows how to run one")
         click.echo(f"no experiments yet; {hint}")
         return
-    columns = [screen.Column("name", is_name=True)]
-    columns += [screen.Column("arms", is_number=False)]
-    columns += [screen.Column("status", is_number=False, is_name=True, colour=screen.colour_state)]
-    columns += [screen.Column(name) for name in ("runs", "of", "cost")]
-    columns += [screen.Column("note", is_number=False, lines=2)]
-    shown = [
-        [
-            row.name,
-            " / ".join(row.arms),
-            row.status,
-            str(row.runs_done),
-            str(row.runs_planned),
-            screen.dollars(row.cost_usd),
-            row.note or "",
-        ]
-        for row in rows
+    states, colour = [row.status for row in rows], screen.colour_state
+    columns = [
+        screen.Column("name", [row.name for row in rows], is_name=True),
+        screen.Words("arms", [" / ".join(row.arms) for row in rows]),
+        screen.Words("status", states, is_name=True, colour=colour),
+        screen.Column("runs", [str(row.runs_done) for row in rows]),
+        screen.Column("of", [str(row.runs_planned) for row in rows]),
+        screen.Column("cost", [screen.dollars(row.cost_usd) for row in rows]),
+        screen.Words("note", [row.note or "" for row in rows], lines=2),
     ]
-    screen.print_table(columns, shown)
+    screen.print_table(columns)
 
 
 def _print_table(arms: Sequence[str], difference: str, rows: Sequence[Sequence[str]]) -> None:
     """Print the arms side by side, with their intervals if there is room."""
     from relight.cli import screen
 
-    columns = [screen.Column("", is_number=False, lines=2), *map(screen.Column, arms)]
+    columns = [screen.Words("", lines=2), *map(screen.Column, arms)]
     columns += [screen.Column(difference)]
     if any(row[4] for row in rows):
         columns.append(screen.Column("p", is_spare=True))

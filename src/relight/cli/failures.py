@@ -120,26 +120,21 @@ def _print_failed(found: "FailureReport", short: Mapping[str, str]) -> None:
     if left := found.failed.unrecorded_runs:
         runs = plural(left, "run left no session: its cost", "runs left no session: their cost")
         screen.print_text(f"{runs} is not recorded", style="dim")
-    columns = [
-        screen.Column("kind", is_number=False),
-        screen.Column("cause", is_number=False, lines=3),
-        screen.Column("runs"),
-        screen.Column("sess."),
-        screen.Column("cost"),
-        screen.Column("jobs", is_number=False, is_spare=True),
+    causes = found.causes[:TEXT_ROWS]
+    costs = [
+        _format_cost(one, is_recorded=one.unrecorded_runs < one.runs + one.sessions)
+        for one in causes
     ]
-    rows = [
+    screen.print_table(
         [
-            one.kind,
-            one.cause,
-            screen.count(one.runs),
-            screen.count(one.sessions),
-            _format_cost(one, is_recorded=one.unrecorded_runs < one.runs + one.sessions),
-            ", ".join(one.jobs),
+            screen.Words("kind", [one.kind for one in causes]),
+            screen.Words("cause", [one.cause for one in causes], lines=3),
+            screen.Column("runs", [screen.count(one.runs) for one in causes]),
+            screen.Column("sess.", [screen.count(one.sessions) for one in causes]),
+            screen.Column("cost", costs),
+            screen.Words("jobs", [", ".join(one.jobs) for one in causes], is_spare=True),
         ]
-        for one in found.causes[:TEXT_ROWS]
-    ]
-    screen.print_table(columns, rows)
+    )
     if len(found.causes) > TEXT_ROWS:
         more = plural(len(found.causes) - TEXT_ROWS, "more cause")
         screen.print_text(f"… and {more}", style="dim")
@@ -147,14 +142,17 @@ def _print_failed(found: "FailureReport", short: Mapping[str, str]) -> None:
         screen.print_text(f"{one.name}: {one.retry}")
     newest = found.runs[:NEWEST_ROWS]
     screen.print_text(as_typed("\nnewest, for `relight show SESSION`"), style="bold")
-    columns = [
-        screen.Column("at", is_number=False, is_name=True),
-        screen.Column("what", is_number=False, is_title=True),
-        screen.Column("cause", is_number=False, lines=3),
-        screen.Column("cost"),
-        screen.Column("session", is_number=False, is_name=True),
-    ]
-    screen.print_table(columns, [_newest_cells(one, short) for one in newest])
+    names = [short.get(one.session_id or "", "no session") for one in newest]
+    costs = [_format_cost(one, is_recorded=one.session_id is not None) for one in newest]
+    screen.print_table(
+        [
+            screen.Words("at", [screen.minute(one.at) for one in newest], is_name=True),
+            screen.Words("what", [_name_work(one) for one in newest], is_title=True),
+            screen.Words("cause", [one.cause for one in newest], lines=3),
+            screen.Column("cost", costs),
+            screen.Words("session", names, is_name=True),
+        ]
+    )
     total = found.failed.runs + found.failed.sessions
     if total > len(newest):
         screen.print_text(
@@ -162,14 +160,8 @@ def _print_failed(found: "FailureReport", short: Mapping[str, str]) -> None:
         )
 
 
-def _newest_cells(one: "FailedWork", short: Mapping[str, str]) -> list[str]:
-    return [
-        (one.at or "unknown")[5:16].replace("T", " "),
-        one.name or "" if one.what == "run" else one.title or "(no title)",
-        one.cause,
-        _format_cost(one, is_recorded=one.session_id is not None),
-        short.get(one.session_id or "", "no session"),
-    ]
+def _name_work(one: "FailedWork") -> str:
+    return one.name or "" if one.what == "run" else one.title or "(no title)"
 
 
 def _format_cost(one: "FailureCause | FailedWork", *, is_recorded: bool) -> str:
@@ -187,20 +179,19 @@ def _print_calls(found: "FailureReport") -> None:
     from relight.reports.metrics import format_share, read_failure_rate
     from relight.text import plural
 
+    rows = found.failures[:TEXT_ROWS]
+    examples = [one.example or one.reason or "" for one in rows]
+    shares = [format_share(read_failure_rate(one)) for one in rows]
+    calls = screen.Column("of calls", [screen.count(one.tool_calls) for one in rows])
     has_shares = "kind" not in found.by
-    columns = [screen.Column(key, is_number=False) for key in found.by]
-    columns += [screen.Column("count")]
-    columns += [screen.Column("of calls"), screen.Column("failed")] if has_shares else []
-    columns += [screen.Column("sess.")]
-    columns += [] if has_shares else [screen.Column("example", is_number=False, lines=2)]
-    rows = []
-    for one in found.failures[:TEXT_ROWS]:
-        names = [getattr(one, key) or "(model call)" for key in found.by]
-        shares = [screen.count(one.tool_calls), format_share(read_failure_rate(one))]
-        example = [one.example or one.reason or ""]
-        cells = [*names, screen.count(one.count), *(shares if has_shares else [])]
-        rows.append([*cells, screen.count(one.sessions), *([] if has_shares else example)])
-    screen.print_table(columns, rows)
+    columns: list[screen.Column] = [
+        screen.Words(key, [getattr(one, key) or "(model call)" for one in rows]) for key in found.by
+    ]
+    columns.append(screen.Column("count", [screen.count(one.count) for one in rows]))
+    columns += [calls, screen.Column("failed", shares)] if has_shares else []
+    columns.append(screen.Column("sess.", [screen.count(one.sessions) for one in rows]))
+    columns += [] if has_shares else [screen.Words("example", examples, lines=2)]
+    screen.print_table(columns)
     if len(found.failures) > TEXT_ROWS:
         more = plural(len(found.failures) - TEXT_ROWS, "more row")
         screen.print_text(f"… and {more}", style="dim")

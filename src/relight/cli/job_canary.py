@@ -218,24 +218,17 @@ def _print(found: "CanaryList", name: str | None) -> None:
         where = f" in {name}" if name else ""
         hint = f"relight job canary {name or 'NAME'} --model CHEAPER"
         click.echo(as_typed(f"no model was tried{where}: {hint}"))
-    if found.switches:
+    if switches := found.switches:
         columns = [
-            screen.Column("switched", is_number=False, is_name=True),
-            screen.Column("from", is_number=False),
-            screen.Column("to", is_number=False),
-            screen.Column("by", is_number=False),
-            screen.Column("why", is_number=False, lines=3),
-            screen.Column("since then", is_number=False, lines=3),
+            screen.Words(
+                "switched",
+                [one.at[:16].replace("T", " ") if one.at else "" for one in switches],
+                is_name=True,
+            ),
+            screen.Words("from", [one.from_model or "" for one in switches]),
+            screen.Words("to", [one.to_model or "" for one in switches]),
+            screen.Words("by", [one.made_by for one in switches]),
+            screen.Words("why", [one.reason for one in switches], lines=3),
+            screen.Words("since then", [describe_switch(one) for one in switches], lines=3),
         ]
-        rows = [
-            [
-                (one.at or "")[:16].replace("T", " "),
-                one.from_model or "",
-                one.to_model or "",
-                one.made_by,
-                one.reason,
-                describe_switch(one),
-            ]
-            for one in found.switches
-        ]
-        screen.print_table(columns, rows)
+        screen.print_table(columns)

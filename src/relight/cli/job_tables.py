@@ -27,28 +27,22 @@ UNDONE = ("claimed", "running", "skipped", "refused")
 
 def print_jobs(jobs: Sequence[JobReport], zone: str) -> None:
     """Print a line for each job, with its state if it has no next time."""
+    words = [job.schedule_words or job.schedule or "" for job in jobs]
+    failures = [screen.count(job.failures) for job in jobs]
+    last = [_format_shortly(job.last_run_at, zone) for job in jobs]
+    outcomes, colour = [job.last_outcome or "" for job in jobs], screen.colour_state
     columns = [
-        screen.Column("job", is_number=False),
-        screen.Column("schedule", is_number=False, lines=3),
-        screen.Column("next", is_number=False, is_name=True, colour=screen.colour_state),
-        screen.Column("runs"),
-        screen.Column("failed", colour=screen.colour_failures),
-        screen.Column("last", is_number=False, is_name=True),
-        screen.Column("outcome", is_number=False, is_name=True, colour=screen.colour_state),
+        screen.Words("job", [job.name for job in jobs]),
+        screen.Words("schedule", words, lines=3),
+        screen.Words(
+            "next", [_format_next(job, zone) for job in jobs], is_name=True, colour=colour
+        ),
+        screen.Column("runs", [screen.count(job.runs) for job in jobs]),
+        screen.Column("failed", failures, colour=screen.colour_failures),
+        screen.Words("last", last, is_name=True),
+        screen.Words("outcome", outcomes, is_name=True, colour=colour),
     ]
-    rows = [
-        [
-            job.name,
-            job.schedule_words or job.schedule or "",
-            _format_next(job, zone),
-            screen.count(job.runs),
-            screen.count(job.failures),
-            _format_shortly(job.last_run_at, zone),
-            job.last_outcome or "",
-        ]
-        for job in jobs
-    ]
-    screen.print_table(columns, rows)
+    screen.print_table(columns)
     for job in jobs:
         _print_overdue(job, zone)
         if job.trouble:
@@ -116,34 +110,28 @@ def print_runs(runs: Sequence[RunReport], zone: str) -> None:
 
     Where machines of a team ran some, each run has its machine.
     """
-    has_jobs = len({run.name for run in runs}) > 1
-    has_machines = any(run.machine for run in runs)
+    machines = screen.Words("machine", [run.machine or "here" for run in runs])
+    names = screen.Words("job", [run.name for run in runs])
+    started = [_format_shortly(run.started_at or run.scheduled_for, zone) for run in runs]
+    outcomes = [run.status if run.status in UNDONE else run.outcome for run in runs]
+    evidence = [run.evidence[0] if run.evidence else run.note or "" for run in runs]
     columns = [
-        screen.Column("started", is_number=False, is_name=True),
-        *([screen.Column("job", is_number=False)] if has_jobs else []),
-        *([screen.Column("machine", is_number=False)] if has_machines else []),
-        screen.Column("outcome", is_number=False, is_name=True, colour=screen.colour_state),
-        screen.Column("took"),
-        screen.Column("cost"),
-        screen.Column("evidence", is_number=False, lines=3),
+        screen.Words("started", started, is_name=True),
+        *([names] if len({run.name for run in runs}) > 1 else []),
+        *([machines] if any(run.machine for run in runs) else []),
+        screen.Words("outcome", outcomes, is_name=True, colour=screen.colour_state),
+        screen.Column("took", [screen.seconds(run.duration_seconds) for run in runs]),
+        screen.Column("cost", [_format_cost(run) for run in runs]),
+        screen.Words("evidence", evidence, lines=3),
     ]
-    rows = [
-        [
-            _format_shortly(run.started_at or run.scheduled_for, zone),
-            *([run.name] if has_jobs else []),
-            *([run.machine or "here"] if has_machines else []),
-            run.status if run.status in UNDONE else run.outcome,
-            screen.seconds(run.duration_seconds),
-            screen.dollars(
-                run.cost_usd, unpriced=run.unpriced_turns or 0, included=run.included_usd
-            )
-            if run.session_id or run.cost_usd is not None
-            else "–",
-            run.evidence[0] if run.evidence else run.note or "",
-        ]
-        for run in runs
-    ]
-    screen.print_table(columns, rows)
+    screen.print_table(columns)
+
+
+def _format_cost(run: RunReport) -> str:
+    if not run.session_id and run.cost_usd is None:
+        return "–"
+    unpriced = run.unpriced_turns or 0
+    return screen.dollars(run.cost_usd, unpriced=unpriced, included=run.included_usd)
 
 
 def _format_next(job: JobReport, zone: str) -> str:

@@ -59,14 +59,14 @@ def _print(windows: "Sequence[LimitWindow]", timezone: str) -> None:
 
     now = time.time()
     columns = [
-        screen.Column("agent", is_number=False),
-        screen.Column("window", is_number=False, is_name=True),
+        screen.Words("agent"),
+        screen.Words("window", is_name=True),
         screen.Column("used", colour=colour_percent),
         screen.Column("worth"),
         screen.Column("tokens", is_spare=True, drop=1),
         screen.Column("an hour", is_spare=True),
         screen.Column("by its end", colour=colour_percent),
-        screen.Column("ends", is_number=False, is_name=True),
+        screen.Words("ends", is_name=True),
     ]
     rows = [_cells(window, now, timezone) for window in windows]
     screen.print_table(columns, rows)

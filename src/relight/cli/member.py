@@ -188,12 +188,12 @@ def reads(name: str | None, limit: int, as_json: bool) -> None:
     if as_json:
         print_json(ReadList(found))
         return
-    columns = [screen.Column(title, is_number=False) for title in ("read at", "person", "session")]
-    rows = [
-        [format_minute(one.read_at, store.timezone), one.person, one.session or "deleted"]
-        for one in found
+    columns = [
+        screen.Words("read at", [format_minute(one.read_at, store.timezone) for one in found]),
+        screen.Words("person", [one.person for one in found]),
+        screen.Words("session", [one.session or "deleted" for one in found]),
     ]
-    screen.print_table(columns, rows)
+    screen.print_table(columns)
 
 
 @relight_command("export", example="relight member export anna anna.jsonl")
@@ -236,8 +236,7 @@ def list_members(as_json: bool) -> None:
     if not found:
         click.echo(as_typed("there are no members: relight member add NAME"))
         return
-    titles = ("person", "entry", "what", "last push")
-    columns = [screen.Column(name, is_number=False) for name in titles]
+    columns = [screen.Words(name) for name in ("person", "entry", "what", "last push")]
     rows = []
     for one in found:
         for made in one.tokens:

@@ -136,22 +136,14 @@ def traces(as_json: bool) -> None:
         return
     from relight.cli import screen
 
+    costs = [screen.dollars(row.cost_usd, unpriced=row.unpriced_turns) for row in rows]
     columns = [
-        screen.Column("session", is_number=False, is_name=True),
-        screen.Column("preset", is_number=False),
-        screen.Column("turns"),
-        screen.Column("cost"),
+        screen.Words("session", [row.session_id for row in rows], is_name=True),
+        screen.Words("preset", [str(row.preset or "") for row in rows]),
+        screen.Column("turns", [screen.count(row.turns) for row in rows]),
+        screen.Column("cost", costs),
     ]
-    cells = [
-        [
-            row.session_id,
-            str(row.preset or ""),
-            screen.count(row.turns),
-            screen.dollars(row.cost_usd, unpriced=row.unpriced_turns),
-        ]
-        for row in rows
-    ]
-    screen.print_table(columns, cells)
+    screen.print_table(columns)
     for row in rows:
         if row.skipped_lines:
             lines = plural(row.skipped_lines, "unreadable line")
@@ -237,22 +229,18 @@ def _lay_out(text: str, margin: str, *, is_whole: bool) -> str:
 def _print_models(rows: "Sequence[TracedModel]") -> None:
     from relight.cli import screen
 
-    columns = [screen.Column("model", is_number=False), screen.Column("role", is_number=False)]
-    columns += [screen.Column("calls"), screen.Column("failed", colour=screen.colour_failures)]
-    columns += [screen.Column(name) for name in ("differed", "time", "cost")]
-    cells = [
-        [
-            row.label,
-            row.role,
-            screen.count(row.calls),
-            screen.count(row.failures),
-            screen.count(row.disagreed),
-            _format_time(row),
-            screen.dollars(row.cost_usd, unpriced=row.unpriced_turns),
-        ]
-        for row in rows
+    failures = [screen.count(row.failures) for row in rows]
+    costs = [screen.dollars(row.cost_usd, unpriced=row.unpriced_turns) for row in rows]
+    columns = [
+        screen.Words("model", [row.label for row in rows]),
+        screen.Words("role", [row.role for row in rows]),
+        screen.Column("calls", [screen.count(row.calls) for row in rows]),
+        screen.Column("failed", failures, colour=screen.colour_failures),
+        screen.Column("differed", [screen.count(row.disagreed) for row in rows]),
+        screen.Column("time", [_format_time(row) for row in rows]),
+        screen.Column("cost", costs),
     ]
-    screen.print_table(columns, cells)
+    screen.print_table(columns)
 
 
 def _format_time(row: "TracedModel") -> str:
@@ -284,23 +272,25 @@ def advisers(as_json: bool) -> None:
         return
     from relight.cli import screen
 
-    columns = [screen.Column("adviser", is_number=False)]
-    columns += [screen.Column(name) for name in ("sessions", "calls")]
-    columns += [screen.Column("failed", colour=screen.colour_failures)]
-    columns += [screen.Column(name) for name in ("differed", "mean time", "cost")]
-    cells = [
-        [
-            one.adviser,
-            screen.count(one.sessions),
-            screen.count(one.calls),
-            screen.count(one.failures),
-            f"{one.differed:,} of {one.compared:,}" if one.compared else "unknown",
-            "unknown" if one.mean_ms is None else screen.seconds(one.mean_ms / 1000),
-            screen.dollars(one.cost_usd, unpriced=one.unpriced_turns),
-        ]
-        for one in found.advisers
+    rows = found.advisers
+    times = [
+        "unknown" if one.mean_ms is None else screen.seconds(one.mean_ms / 1000) for one in rows
     ]
-    screen.print_table(columns, cells)
+    differed = [
+        f"{one.differed:,} of {one.compared:,}" if one.compared else "unknown" for one in rows
+    ]
+    failures = [screen.count(one.failures) for one in rows]
+    costs = [screen.dollars(one.cost_usd, unpriced=one.unpriced_turns) for one in rows]
+    columns = [
+        screen.Words("adviser", [one.adviser for one in rows]),
+        screen.Column("sessions", [screen.count(one.sessions) for one in rows]),
+        screen.Column("calls", [screen.count(one.calls) for one in rows]),
+        screen.Column("failed", failures, colour=screen.colour_failures),
+        screen.Column("differed", differed),
+        screen.Column("mean time", times),
+        screen.Column("cost", costs),
+    ]
+    screen.print_table(columns)
     for one in found.advisers:
         screen.print_text(one.sentence)
 

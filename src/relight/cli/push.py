@@ -98,22 +98,15 @@ def _print_dry(found: "DryRun") -> None:
 
     click.echo(f"{found.share} for {found.url}; nothing was sent")
     if found.parts:
+        parts = found.parts
         columns = [
-            screen.Column("project", is_number=False),
-            screen.Column("source", is_number=False, is_name=True),
-            *(screen.Column(name) for name in ("sessions", "parts", "size")),
+            screen.Words("project", [one.project or "unknown" for one in parts]),
+            screen.Words("source", [one.source for one in parts], is_name=True),
+            screen.Column("sessions", [str(one.sessions) for one in parts]),
+            screen.Column("parts", [str(one.parts) for one in parts]),
+            screen.Column("size", [size(one.bytes) for one in parts]),
         ]
-        rows = [
-            [
-                row.project or "unknown",
-                row.source,
-                str(row.sessions),
-                str(row.parts),
-                size(row.bytes),
-            ]
-            for row in found.parts
-        ]
-        screen.print_table(columns, rows)
+        screen.print_table(columns)
     counts = (
         plural(found.outcomes, "outcome"),
         plural(found.runs, "run of a job", "runs of jobs"),

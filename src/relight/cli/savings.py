@@ -46,11 +46,11 @@ def _print(items: "list[SavingItem]") -> None:
     from relight.cli import screen
 
     columns = [
-        screen.Column("job or skill, model", is_number=False, is_name=True),
+        screen.Words("job or skill, model", is_name=True),
         screen.Column("a month"),
         screen.Column("saves"),
-        screen.Column("verdict", is_number=False, lines=2, colour=screen.colour_state),
-        screen.Column("to know it", is_number=False, lines=3),
+        screen.Words("verdict", lines=2, colour=screen.colour_state),
+        screen.Words("to know it", lines=3),
     ]
     rows = []
     for item in items:

@@ -128,13 +128,14 @@ def colour_failures(cell: str) -> str:
 
 
 class Column(Struct, frozen=True):
-    """A column of a table: its heading, and whether it contains numbers or words.
+    """A column of a table: its heading, its cells, and whether they are numbers or words.
 
     If a table is too wide, words are cut, except names that people must type. Spare columns are
     left out before words become unreadable.
     """
 
     heading: str
+    cells: Sequence[str] = ()
     is_number: bool = True
     is_name: bool = False
     is_spare: bool = False
@@ -146,14 +147,25 @@ class Column(Struct, frozen=True):
     colour: Callable[[str], str] | None = None  # of each cell, by its text
 
 
+class Words(Column, frozen=True):
+    """A column of words."""
+
+    is_number: bool = False
+
+
 def print_table(
     columns: Sequence[Column],
-    rows: Sequence[Sequence[str]],
+    rows: Sequence[Sequence[str]] | None = None,
     *,
     total: Sequence[str] | None = None,
 ) -> None:
-    """Print a table that fits the screen: numbers stay whole, words are cut."""
+    """Print a table that fits the screen: numbers stay whole, words are cut.
+
+    The columns have their cells, unless `rows` has them.
+    """
     target = Printer()
+    if rows is None:
+        rows = list(zip(*(column.cells for column in columns), strict=True))
     lines, left_out = make_table(columns, rows, target, total=total)
     click.echo("\n".join(lines), color=True)
     if left_out:
@@ -307,6 +319,15 @@ def fit_widths(
 
 def print_text(text: str, *, style: str = "") -> None:
     Printer().print(clean_lines(text), style)
+
+
+def minute(at: str | None) -> str:
+    """Return the minute of a JSON time, without its year.
+
+    >>> minute("2026-11-15T03:12:00.218Z"), minute(None)
+    ('11-15 03:12', 'unknown')
+    """
+    return at[5:16].replace("T", " ") if at else "unknown"
 
 
 def bar(value: float, largest: float, *, width: int = 8) -> str:

@@ -98,36 +98,30 @@ def _print(found: "SessionPage", short: dict[str, str], *, timezone: str) -> Non
     rows = found.sessions
     now = int(time.time() * 1000)
     is_wide = screen.Printer().width >= WIDE
-    columns = [
-        screen.Column("when", is_number=False, is_name=True),
-        screen.Column("project", is_number=False, is_spare=True, least=8),
-        screen.Column("title", is_number=False, is_title=True),
-        screen.Column("outcome", is_number=False, is_name=True, colour=screen.colour_state),
-        screen.Column("cost"),
-        *([screen.Column(one) for one in ("turns", "time")] if is_wide else []),
-        *([screen.Column("model", is_number=False)] if is_wide else []),
-        screen.Column("id", is_number=False, is_name=True),
+    ages = [format_age(one.started_at, now=now, timezone=timezone) for one in rows]
+    outcomes = [name_outcome(one.outcome, one.points_to) for one in rows]
+    costs = [
+        screen.dollars(one.cost_usd, unpriced=one.unpriced_turns, included=one.included_usd)
+        for one in rows
     ]
-    cells = []
-    for one in rows:
-        age, more = format_age(one.started_at, now=now, timezone=timezone), []
-        if is_wide:
-            more = [screen.count(one.turns), screen.seconds(one.wall_seconds or None)]
-            more.append(one.model or "")
-        cells.append(
-            [
-                age if is_wide else age.removesuffix(" ago"),
-                _name_project(one.project),
-                _name_title(one),
-                name_outcome(one.outcome, one.points_to),
-                screen.dollars(
-                    one.cost_usd, unpriced=one.unpriced_turns, included=one.included_usd
-                ),
-                *more,
-                short[one.session_id],
-            ]
-        )
-    screen.print_table(columns, cells)
+    more = [
+        screen.Column("turns", [screen.count(one.turns) for one in rows]),
+        screen.Column("time", [screen.seconds(one.wall_seconds or None) for one in rows]),
+        screen.Words("model", [one.model or "" for one in rows]),
+    ]
+    when = ages if is_wide else [age.removesuffix(" ago") for age in ages]
+    projects = [_name_project(one.project) for one in rows]
+    screen.print_table(
+        [
+            screen.Words("when", when, is_name=True),
+            screen.Words("project", projects, is_spare=True, least=8),
+            screen.Words("title", [_name_title(one) for one in rows], is_title=True),
+            screen.Words("outcome", outcomes, is_name=True, colour=screen.colour_state),
+            screen.Column("cost", costs),
+            *(more if is_wide else []),
+            screen.Words("id", [short[one.session_id] for one in rows], is_name=True),
+        ]
+    )
     if any(one.points_to for one in rows):
         note = "success? and failure?: signs point there and prove nothing"
         screen.print_text(as_typed(f"{note}; `relight show` lists them"), style="dim")

@@ -15,59 +15,51 @@ Daily = list[SkillUseDay]
 
 def print_stats(totals: Sequence[SkillTotal], daily: Daily) -> None:
     """Print uses, outcomes and costs of each skill and model."""
-    columns = [screen.Column(name, is_number=False) for name in ("skill", "model")]
-    columns += [screen.Column("runs"), screen.Column("ok")]
-    columns += [screen.Column("failed", colour=screen.colour_failures)]
-    columns += [screen.Column(name) for name in ("unkn.", "cost", "time")]
-    columns += [screen.Column(WEAK_SCORE, is_spare=True, drop=1)]
-    columns += [screen.Column("trend", is_spare=True)]
     days, used = _list_days(daily), _group_days(daily)
-    rows = []
-    for total in totals:
-        own = used.get((total.skill_name, total.model), {})
-        rows.append(
-            [
-                total.skill_name,
-                total.model or "unknown",
-                screen.count(total.uses),
-                screen.count(total.successes),
-                screen.count(total.failures),
-                screen.count(total.unknown),
-                screen.dollars(
-                    total.cost_usd, unpriced=total.unpriced, included=total.included_usd
-                ),
-                screen.seconds(total.mean_seconds),
-                "" if total.mean_quality is None else f"{total.mean_quality:.2f}",
-                screen.trend(
-                    [_sum(own[day], "invocation_count") if day in own else None for day in days]
-                ),
-            ]
-        )
-    screen.print_table(columns, rows)
+    own = [used.get((one.skill_name, one.model), {}) for one in totals]
+    trends = [
+        [_sum(each[day], "invocation_count") if day in each else None for day in days]
+        for each in own
+    ]
+    costs = [
+        screen.dollars(one.cost_usd, unpriced=one.unpriced, included=one.included_usd)
+        for one in totals
+    ]
+    scores = ["" if one.mean_quality is None else f"{one.mean_quality:.2f}" for one in totals]
+    failures = [screen.count(one.failures) for one in totals]
+    columns = [
+        screen.Words("skill", [one.skill_name for one in totals]),
+        screen.Words("model", [one.model or "unknown" for one in totals]),
+        screen.Column("runs", [screen.count(one.uses) for one in totals]),
+        screen.Column("ok", [screen.count(one.successes) for one in totals]),
+        screen.Column("failed", failures, colour=screen.colour_failures),
+        screen.Column("unkn.", [screen.count(one.unknown) for one in totals]),
+        screen.Column("cost", costs),
+        screen.Column("time", [screen.seconds(one.mean_seconds) for one in totals]),
+        screen.Column(WEAK_SCORE, scores, is_spare=True, drop=1),
+        screen.Column("trend", [screen.trend(one) for one in trends], is_spare=True),
+    ]
+    screen.print_table(columns)
 
 
 def print_ema(rows: Sequence[SkillEma], daily: Daily) -> None:
     """Print counts, the averages, and the plain success rate of each day."""
-    columns = [screen.Column(name, is_number=False) for name in ("skill", "model")]
-    columns += [screen.Column(name) for name in ("succeeded", "lately", "a call", "time")]
-    columns += [screen.Column("unkn."), screen.Column("trend", is_spare=True)]
     days, used = _list_days(daily), _group_days(daily)
-    cells = []
-    for row in rows:
-        own = used.get((row.skill_name, row.model), {})
-        cells.append(
-            [
-                row.skill_name,
-                row.model or "unknown",
-                f"{row.success_count:,} of {row.success_count + row.failure_count:,}",
-                show_band(row),
-                screen.dollars(row.ema_cost_per_call),
-                screen.seconds(row.ema_duration_s),
-                screen.count(row.unknown_count),
-                screen.trend([_success_rate(own.get(day, [])) for day in days], highest=1),
-            ]
-        )
-    screen.print_table(columns, cells)
+    own = [used.get((one.skill_name, one.model), {}) for one in rows]
+    rates = [[_success_rate(each.get(day, [])) for day in days] for each in own]
+    counts = [(one.success_count, one.success_count + one.failure_count) for one in rows]
+    trends = [screen.trend(each, highest=1) for each in rates]
+    columns = [
+        screen.Words("skill", [one.skill_name for one in rows]),
+        screen.Words("model", [one.model or "unknown" for one in rows]),
+        screen.Column("succeeded", [f"{good:,} of {known:,}" for good, known in counts]),
+        screen.Column("lately", [show_band(one) for one in rows]),
+        screen.Column("a call", [screen.dollars(one.ema_cost_per_call) for one in rows]),
+        screen.Column("time", [screen.seconds(one.ema_duration_s) for one in rows]),
+        screen.Column("unkn.", [screen.count(one.unknown_count) for one in rows]),
+        screen.Column("trend", trends, is_spare=True),
+    ]
+    screen.print_table(columns)
 
 
 def _group_days(daily: Daily) -> dict[tuple[str, str | None], dict[str, Daily]]:

@@ -75,29 +75,29 @@ def list_templates(
     if as_json:
         print_json(TemplateList(views, candidates=waiting))
         return
-    words = (
-        ("state", "category", "type", "outcome") if with_all else ("category", "type", "outcome")
-    )
-    columns = [screen.Column("name", is_name=True)]
-    columns += [
-        screen.Column(word, is_number=False, is_spare=word == "type", colour=screen.colour_state)
-        for word in words
+    kinds = [*(["state"] if with_all else []), "category", "type", "outcome"]
+    field = {"type": "task_type"}
+    words = [
+        screen.Words(
+            kind,
+            [getattr(one, field.get(kind, kind)) for one in shown],
+            is_spare=kind == "type",
+            colour=screen.colour_state,
+        )
+        for kind in kinds
     ]
-    columns += [screen.Column("calls", is_spare=True, drop=1), screen.Column("tokens")]
-    columns += [screen.Column("made", is_spare=True, drop=2)]
+    calls = [screen.count(count_examples(one)) for one in shown]
+    made = [format_time(view.created_at, timezone)[:10] for view in views]
+    columns = [
+        screen.Column("name", [one.name for one in shown], is_name=True),
+        *words,
+        screen.Column("calls", calls, is_spare=True, drop=1),
+        screen.Column("tokens", [screen.count(view.tokens) for view in views]),
+        screen.Column("made", made, is_spare=True, drop=2),
+    ]
     is_narrowed = any((task_type, category, tags, max_examples is not None, project))
-    rows = [
-        [
-            one.name,
-            *(getattr(one, {"type": "task_type"}.get(word, word)) for word in words),
-            screen.count(count_examples(one)),
-            screen.count(view.tokens),
-            format_time(view.created_at, timezone)[:10],
-        ]
-        for one, view in zip(shown, views, strict=True)
-    ]
-    if rows:
-        screen.print_table(columns, rows)
+    if shown:
+        screen.print_table(columns)
     elif is_narrowed:
         click.echo(as_typed("no template matches; `relight template list --all` shows all"))
     elif candidates:
@@ -130,7 +130,7 @@ def stats(as_json: bool) -> None:
         return
     columns = [screen.Column("template", is_name=True), screen.Column("v.")]
     columns += _list_counts()
-    columns += [screen.Column("state", is_number=False, is_name=True, colour=screen.colour_state)]
+    columns += [screen.Words("state", is_name=True, colour=screen.colour_state)]
     shown = [
         [
             row.template,
@@ -161,7 +161,7 @@ def _list_counts() -> "list[Column]":
 def _print_types(found: "TemplateStats") -> None:
     from relight.cli import screen
 
-    columns = [screen.Column("type", is_number=False)]
+    columns: list[screen.Column] = [screen.Words("type")]
     columns += [screen.Column(name) for name in ("in use", "waiting", "retired", "calls")]
 
     def count_all(one: "TemplateTotals") -> list[str]:
@@ -206,33 +206,19 @@ def provisions(template: str | None, arm: str | None, limit: int, as_json: bool)
     if not found.provisions:
         click.echo(as_typed("no session was provisioned yet; `relight warm --install` begins it"))
         return
-    columns = [screen.Column("when", is_number=False, is_name=True)]
-    columns += [screen.Column(name, is_number=False, is_name=True) for name in ("session", "arm")]
-    columns += [screen.Column("template", is_number=False)]
-    columns += [screen.Column("tokens", is_spare=True, drop=2)]
-    columns += [
-        screen.Column(
-            "outcome",
-            is_number=False,
-            is_name=True,
-            is_spare=True,
-            drop=1,
-            colour=screen.colour_state,
-        ),
-        screen.Column("reason", is_number=False, lines=4, least=22),
+    rows = found.provisions
+    templates = [one.template or ("deleted" if one.template_version else "") for one in rows]
+    tokens = [screen.count(one.tokens) for one in rows]
+    outcomes, colour = [one.outcome or "no session" for one in rows], screen.colour_state
+    columns = [
+        screen.Words("when", [format_time(one.at, timezone)[5:] for one in rows], is_name=True),
+        screen.Words("session", [short[one.session_id] for one in rows], is_name=True),
+        screen.Words("arm", [one.arm for one in rows], is_name=True),
+        screen.Words("template", templates),
+        screen.Column("tokens", tokens, is_spare=True, drop=2),
+        screen.Words("outcome", outcomes, is_name=True, is_spare=True, drop=1, colour=colour),
+        screen.Words("reason", [one.reason for one in rows], lines=4, least=22),
     ]
-    rows = [
-        [
-            format_time(one.at, timezone)[5:],
-            short[one.session_id],
-            one.arm,
-            one.template or ("deleted" if one.template_version else ""),
-            screen.count(one.tokens),
-            one.outcome or "no session",
-            one.reason,
-        ]
-        for one in found.provisions
-    ]
-    screen.print_table(columns, rows)
+    screen.print_table(columns)
     if found.total > len(rows):
         screen.print_text(f"{len(rows):,} of {found.total:,}: --limit shows more", style="dim")
