@@ -1,6 +1,6 @@
 """Alarms on invented series: how soon a change is found, and how often one is found by chance.
 
-The constants of `relight.stats.failure_alarms` were chosen on other series than these, but for the
+The constants of `relight.stats.alarms` were chosen on other series than these, but for the
 step of the grid, which decision 37 checks with other seeds. A false
 alarm is one in the first year of a series, whose rate nobody knows yet. Falls are drawn four times
 as often as other cells, because a median is between whole runs.
@@ -16,9 +16,10 @@ from relight.stats.alarms import (
     FALSE_ALARMS,
     SeriesChange,
     find_cost_limit,
+    find_failure_limit,
     find_higher_costs,
+    find_more_failures,
 )
-from relight.stats.failure_alarms import find_failure_limit, find_more_failures
 
 YEAR = 365
 MANY = 100

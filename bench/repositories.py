@@ -8,7 +8,7 @@ are those of the demo's engine; what each failure is, is known.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from relight.cli.demo.claude_tools import answer, make_tool_use
+from relight.cli.demo.claude_transcript import answer, make_tool_use
 from relight.cli.demo.dice import Dice
 from relight.cli.demo.story import StoryStep
 from relight.judging.lessons import TaughtSession

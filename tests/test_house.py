@@ -147,7 +147,7 @@ SAME_MODULE = """
     glossary history importing job jobs labels lessons likeness limits listing machines messages moa
     metrics migrate mixture models names notices outcomes overview provisions push rebuild
     restore resume retention run running runs savings scheduler search session sessions sharing
-    skills spirals status stumbles team template templates text totals uses windows words
+    skills spirals status stumbles team template templates totals uses windows words
 """
 # and those of the same role in a room: the lines and the reader of an agent's files, a command
 SAME_PART = "command lines reader tools"

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 import build
 import build_skills
-from relight.cli.skill_tables import print_stats
+from relight.cli.skills import print_stats
 from relight.store.queries.skills import SkillTotal, SkillUseDay
 from terminal import Cli
 

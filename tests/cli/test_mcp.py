@@ -15,10 +15,9 @@ import pytest
 import build
 import build_warm
 from build import git
-from relight.cli.mcp.open_record import SharedRecord
+from relight.cli.mcp.open_record import MOST_CHARACTERS, NOTICE, TAG, SharedRecord, render
 from relight.cli.mcp.project_scope import Scope, find_scope
 from relight.cli.mcp.protocol import LONGEST_LINE, VERSIONS, ProtocolServer, Toolbox
-from relight.cli.mcp.text import MOST_CHARACTERS, NOTICE, TAG, render
 from relight.cli.mcp.tools import TOOLS
 from relight.config import read_config
 from relight.errors import RelightError

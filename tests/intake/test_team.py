@@ -18,8 +18,7 @@ from relight.intake import wire
 from relight.intake.push import push_after_import
 from relight.intake.push_preview import try_out
 from relight.intake.rebuild import rebuild
-from relight.intake.retention import forget, prune
-from relight.intake.search_filling import derive_from
+from relight.intake.retention import derive_from, forget, prune
 from relight.intake.take import Deriver, answer_pushed
 from relight.intake.team_client import ServerError, check_url
 from relight.intake.workers import Lost

@@ -10,7 +10,7 @@ import pytest
 
 import build
 from clients import Claude, Codex
-from relight.cli.mcp.text import NOTICE
+from relight.cli.mcp.open_record import NOTICE
 from relight.cli.mcp.tools import TOOLS
 from scripted import Reply, call
 from scripted_agents import AgentServer, has_tool_results

@@ -7,7 +7,7 @@ import build_lessons
 import relight
 from build_lessons import MISSING, SPARED, write_session
 from relight.intake.retention import forget
-from relight.reports.cures import read_cures
+from relight.reports.failures import read_cures
 from relight.reports.lessons import list_lessons, read_new
 from relight.reports.sessions import find_session
 from relight.reports.trace import read_trace

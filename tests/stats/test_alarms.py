@@ -11,9 +11,10 @@ from relight.stats.alarms import (
     find_cost_limit,
     find_end_of_costs,
     find_end_of_failures,
+    find_failure_limit,
     find_higher_costs,
+    find_more_failures,
 )
-from relight.stats.failure_alarms import find_failure_limit, find_more_failures
 
 YEAR = 365
 CHANGE = 200

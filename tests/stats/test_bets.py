@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from relight.errors import RelightError
-from relight.stats.bets import DealtCounts, count_more_dealt, weigh_bets
+from relight.stats.evalues import DealtCounts, count_more_dealt, weigh_bets
 
 
 def count(chance: float, arms: tuple[int, ...], hits: tuple[int, ...]) -> DealtCounts:

@@ -9,8 +9,7 @@ import build
 import relight
 from relight.intake.importing import import_all
 from relight.intake.rebuild import rebuild
-from relight.intake.retention import forget, prune
-from relight.intake.search_filling import fill_index
+from relight.intake.retention import fill_index, forget, prune
 from relight.reports.search import find_hits, search
 from relight.reports.sessions import find_session
 from relight.sources.claude_code.reader import ClaudeCodeReader

@@ -17,7 +17,7 @@ import build
 import postgres
 from build_team import URL, Laptop, Office, open_office
 from relight.errors import StoreError
-from relight.intake.search_filling import derive_from
+from relight.intake.retention import derive_from
 from relight.store import Store, open_reader
 from relight.store.keep.machines import remove_person
 from relight.store.members import find_person

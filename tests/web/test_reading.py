@@ -11,11 +11,16 @@ import pytest
 from relight.judging.edits import compare_texts, count_changes, find_edits
 from relight.text import HIDDEN
 from relight.web.reading import markdown
-from relight.web.reading.arguments import draw_call
-from relight.web.reading.diffs import MOST_LINES, draw_diff
+from relight.web.reading.arguments import (
+    MOST_LINES,
+    count_done,
+    draw_call,
+    draw_diff,
+    draw_tasks,
+    find_tasks,
+)
 from relight.web.reading.highlight import MOST_CHARACTERS, highlight
 from relight.web.reading.markdown import render_markdown
-from relight.web.reading.task_lists import count_done, draw_tasks, find_tasks
 
 TAGS = {
     *("p", "strong", "em", "s", "code", "pre", "span", "a", "ul", "ol", "li", "table", "thead"),

@@ -107,7 +107,7 @@ def remove(name: str, forget: bool, yes: bool) -> None:
 
     with current_store() as store:
         if forget:
-            from relight.intake.search_filling import derive_from
+            from relight.intake.retention import derive_from
             from relight.store.keep.machines import remove_person
 
             find_person(store, name)

@@ -110,7 +110,7 @@ def import_all(
 
             sweep(store)
         if search_index.read_below(store) is not None:
-            from relight.intake.search_filling import fill_index
+            from relight.intake.retention import fill_index
 
             fill_index(store)
         if store.config.status_file.exists():

@@ -20,8 +20,7 @@ from relight.intake.joining import (
     join_as_own,
     need_target,
 )
-from relight.intake.pushed_facts import make_run, make_use
-from relight.intake.pushed_parts import make_outcome, make_part
+from relight.intake.pushed_facts import make_outcome, make_part, make_run, make_use
 from relight.intake.team_client import (
     BusyServerError,
     ChangedTargetError,

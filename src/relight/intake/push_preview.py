@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from relight.intake.joining import find_shared, need_target
-from relight.intake.pushed_parts import make_part
+from relight.intake.pushed_facts import make_part
 from relight.intake.wire import Naming
 from relight.names import cut_project
 from relight.store import Store

@@ -15,8 +15,8 @@ from relight.errors import RefusedValueError, RelightError
 from relight.intake.importing import PIECE_SECONDS
 from relight.intake.pushed_facts import take_runs, take_uses
 from relight.intake.rebuild import Derivation, derive
+from relight.intake.retention import derive_from
 from relight.intake.sealing import describe_error
-from relight.intake.search_filling import derive_from
 from relight.intake.wire import (
     Joined,
     JoinRequest,

@@ -13,8 +13,13 @@ from msgspec.structs import replace
 from relight.reports.alarm_causes import find_changes
 from relight.reports.alarms import METRICS, Metric, list_jobs, list_models
 from relight.stats import alarms as detectors
-from relight.stats.alarms import FEWEST_RUNS, SeriesChange, find_cost_limit
-from relight.stats.failure_alarms import find_failure_limit, find_more_failures
+from relight.stats.alarms import (
+    FEWEST_RUNS,
+    SeriesChange,
+    find_cost_limit,
+    find_failure_limit,
+    find_more_failures,
+)
 from relight.store import Store
 from relight.store.alarms import (
     AlarmRow,

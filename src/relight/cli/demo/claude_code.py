@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from relight.cli.demo.claude_tools import write_total
 from relight.cli.demo.claude_transcript import (
     HAIKU,
     NEW_VERSION,
@@ -14,6 +13,7 @@ from relight.cli.demo.claude_transcript import (
     SONNET,
     ClaudeTranscript,
     Record,
+    write_total,
 )
 from relight.cli.demo.dice import Clock, Dice
 from relight.cli.demo.story import Stories, StoryTask, find_arm

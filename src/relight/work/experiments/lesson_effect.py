@@ -14,8 +14,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.reports.lessons import read_new
-from relight.stats.bets import FEWEST_DEALT, DealtCounts, count_more_dealt, weigh_bets
-from relight.stats.evalues import FEWEST, Evidence, count_more_sessions, sum_values
+from relight.stats.evalues import (
+    FEWEST,
+    FEWEST_DEALT,
+    DealtCounts,
+    Evidence,
+    count_more_dealt,
+    count_more_sessions,
+    sum_values,
+    weigh_bets,
+)
 from relight.stats.rates import Estimate
 from relight.store import Store
 from relight.store.experiments import DealtFilter, read_lesson_sessions, read_session_lessons
