@@ -34,7 +34,7 @@ from relight.stats.permutation import cluster_bootstrap
 from relight.store import Store, open_store
 from relight.store.templates import insert_version, set_state
 from relight.warm import index
-from relight.warm.capture import make_template
+from relight.warm.capture import Wish, make_template
 from relight.warm.choice import rank_templates
 from relight.warm.material import Material
 from relight.warm.words import read_command
@@ -153,7 +153,7 @@ def add_templates(store: Store, good: Mapping[str, Labelled]) -> dict[str, int]:
             )
             score = score_session(one.messages, calls=one.calls)
             try:
-                made = make_template(store, material, score, name=name, project=one.project)
+                made = make_template(store, material, score, Wish(name=name, project=one.project))
             except Exception as error:  # noqa: BLE001 - a session without a call teaches nothing
                 print(f"{name}: {error}")
                 continue

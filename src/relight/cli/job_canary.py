@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from relight.store import Store
     from relight.work.jobs.canary_plan import CanaryOrder, CanaryPlan
 
+# options of a trial that are fields of `CanaryOrder`
+TRIAL = ("base_url", "key_variable", "provider", "share", "margin", "budget_usd", "anyway")
+
 
 def _read_share(_: click.Context, __: click.Parameter, text: str) -> float:
     """Return a share from 20%, 20 or 0.2."""
@@ -39,37 +42,14 @@ def trial_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of a trial to a command, which gets them as `order`; None without --model."""
 
     @wraps(function)
-    def with_order(
-        *,
-        model: str | None,
-        base_url: str | None,
-        key_variable: str | None,
-        provider: str | None,
-        share: float,
-        margin: float,
-        budget_usd: float | None,
-        replay: int | None,
-        auto: bool,
-        anyway: bool,
-        **others: Any,
-    ) -> None:
+    def with_order(*, model: str | None, auto: bool, replay: int | None, **given: Any) -> None:
         order = None
+        trial = {name: given.pop(name) for name in TRIAL}
         if model is not None:
             from relight.work.jobs.canary_plan import CanaryOrder
 
-            order = CanaryOrder(
-                model=model,
-                base_url=base_url,
-                key_variable=key_variable,
-                provider=provider,
-                share=share,
-                margin=margin,
-                budget_usd=budget_usd,
-                is_auto=auto,
-                anyway=anyway,
-                replay=replay or 0,
-            )
-        function(order=order, **others)
+            order = CanaryOrder(model=model, is_auto=auto, replay=replay or 0, **trial)
+        function(order=order, **given)
 
     options: list[Callable[..., Any]] = [
         click.option("--model", metavar="M", help="Try this model in a share of the job's runs."),

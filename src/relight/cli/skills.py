@@ -1,5 +1,6 @@
 from collections.abc import Sequence
 from datetime import date, timedelta
+from typing import Any
 
 import click
 
@@ -246,24 +247,8 @@ def record(
     invoked_at: str | None,
     completed_at: str | None,
     session_id: str | None,
-    job_id: str | None,
-    skill_version: str | None,
-    entry: str | None,
-    model: str | None,
-    provider: str | None,
-    duration_seconds: float | None,
-    input_tokens: int | None,
-    output_tokens: int | None,
-    cache_read_tokens: int | None,
-    cache_write_tokens: int | None,
-    cost_usd: float | None,
-    cost_status: str | None,
-    cost_source: str | None,
-    success: bool | None,
-    end_reason: str | None,
-    quality_score: float | None,
-    share: float | None,
     as_json: bool,
+    **known: Any,
 ) -> None:
     """Record one use of a skill by hand, or from a script.
 
@@ -285,23 +270,7 @@ def record(
             invoked_at=AS_KNOWN if invoked_at is None else read_time(invoked_at),
             completed_at=None if completed_at is None else read_time(completed_at),
             session_id=session_id,
-            job_id=job_id,
-            skill_version=skill_version,
-            entry=entry,
-            model=model,
-            provider=provider,
-            duration_seconds=duration_seconds,
-            input_tokens=input_tokens,
-            output_tokens=output_tokens,
-            cache_read_tokens=cache_read_tokens,
-            cache_write_tokens=cache_write_tokens,
-            cost_usd=cost_usd,
-            cost_status=cost_status,
-            cost_source=cost_source,
-            success=success,
-            end_reason=end_reason,
-            quality_score=quality_score,
-            share=share,
+            **known,
         )
         is_apart = session_id and is_unlinked(store, number)
     if as_json:

@@ -1,5 +1,6 @@
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 from msgspec.structs import replace
@@ -201,17 +202,10 @@ def command() -> None:
 @json_option
 def create(
     session: str,
-    name: str | None,
-    description: str,
     tags: str,
-    task_type: str | None,
-    category: str | None,
-    max_examples: int | None,
     project: str | None,
-    task: int | None,
-    outcome: str | None,
-    force: bool,
     as_json: bool,
+    **wish: Any,
 ) -> None:
     """Make a template of a session, or one of each of its tasks.
 
@@ -227,16 +221,9 @@ def create(
         found = capture_tasks(
             store,
             session,
-            name=name,
-            task=task,
-            description=description,
             tags=split_words(tags),
-            task_type=task_type,
-            category=category,
-            max_examples=max_examples,
             project=name_project(project),
-            outcome=outcome,
-            force=force,
+            **wish,
         )
         retired = before - {one.name for one in read_templates(store, with_retired=False)}
     if as_json:

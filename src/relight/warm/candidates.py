@@ -16,7 +16,7 @@ from relight.reports.labels import read_fitted_weights
 from relight.store import Store
 from relight.store.candidates import find_good_sessions
 from relight.warm.automatic import BAR
-from relight.warm.capture import list_tasks, make_template
+from relight.warm.capture import Wish, list_tasks, make_template
 from relight.warm.curation import find_neighbours, refuse_crowding, refuse_duplicate, refuse_twin
 from relight.warm.gate import find_failed_rules, make_figures
 from relight.warm.library import (
@@ -150,6 +150,6 @@ def _make(store: Store, material: Material, tags: Sequence[str]) -> Template:
     figures = make_figures(score, material.outcome, material.evidence)
     if failed := find_failed_rules(figures, most=BAR.failure_rate):
         raise RelightError(failed[0])
-    template = make_template(store, material, score, tags=[*tags, "auto"])
+    template = make_template(store, material, score, Wish(tags=[*tags, "auto"]))
     refuse_duplicate(store, template)
     return template

@@ -102,7 +102,7 @@ def capture_template(
     return made[0]
 
 
-class _Wish(Struct, frozen=True, kw_only=True):
+class Wish(Struct, frozen=True, kw_only=True):
     """The parameters of `capture_template`."""
 
     name: str | None = None
@@ -125,7 +125,7 @@ def capture_tasks(store: Store, session_id: str, **options: Any) -> list[Templat
 
     `options` are those of `capture_template`.
     """
-    wish = _check(_Wish(**options))
+    wish = _check(Wish(**options))
     made: list[Template] = []
     refused: list[RelightError] = []
     tasks, refusal = _read_tasks(store, session_id, wish)
@@ -141,7 +141,7 @@ def capture_tasks(store: Store, session_id: str, **options: Any) -> list[Templat
     return made
 
 
-def _check(wish: _Wish) -> _Wish:
+def _check(wish: Wish) -> Wish:
     if wish.outcome is not None and wish.outcome not in OUTCOMES:
         hint = f"use one of {', '.join(OUTCOMES)}"
         raise RelightError(f"{wish.outcome!r} is not an outcome", hint)
@@ -159,7 +159,7 @@ def _check(wish: _Wish) -> _Wish:
 
 
 def _read_tasks(
-    store: Store, session_id: str, wish: _Wish
+    store: Store, session_id: str, wish: Wish
 ) -> tuple[list[Material], RelightError | None]:
     """Return the tasks that are asked for, and why their session as a whole is refused, if it is.
 
@@ -187,7 +187,7 @@ def _read_tasks(
     return [tasks[wish.task - 1]], None
 
 
-def _capture(store: Store, material: Material, wish: _Wish) -> Template:
+def _capture(store: Store, material: Material, wish: Wish) -> Template:
     if wish.outcome is not None:
         given = [f"given at capture: {wish.outcome}"]
         material = replace(material, outcome=wish.outcome, evidence=given + material.evidence)
@@ -197,19 +197,7 @@ def _capture(store: Store, material: Material, wish: _Wish) -> Template:
     failed = find_failed_rules(make_figures(score, material.outcome, material.evidence))
     if failed and not wish.force:
         raise refuse_session(material.source_session or "it", failed)
-    template = make_template(
-        store,
-        material,
-        score,
-        name=wish.name,
-        description=wish.description,
-        tags=wish.tags,
-        project=wish.project,
-        category=wish.category,
-        task_type=wish.task_type,
-        max_examples=wish.max_examples,
-        now=wish.now,
-    )
+    template = make_template(store, material, score, wish)
     objections = find_objections(store, template)
     if objections and not wish.force:
         raise offer_force(objections[0], "create")
@@ -227,20 +215,7 @@ def list_tasks(store: Store, material: Material) -> list[Material]:
     return cut_tasks(material, proven)
 
 
-def make_template(
-    store: Store,
-    material: Material,
-    score: Score,
-    *,
-    name: str | None = None,
-    description: str = "",
-    tags: Sequence[str] = (),
-    project: str | None = None,
-    category: str | None = None,
-    task_type: str | None = None,
-    max_examples: int | None = None,
-    now: int | None = None,
-) -> Template:
+def make_template(store: Store, material: Material, score: Score, wish: Wish) -> Template:
     """Return the template of a session, not yet in the library."""
     seed = redact_messages(
         store,
@@ -248,7 +223,7 @@ def make_template(
             material.messages,
             calls=material.calls,
             max_tokens=SEED_TOKENS,
-            max_calls=max_examples,
+            max_calls=wish.max_examples,
             style="text",
         ),
     )
@@ -264,17 +239,18 @@ def make_template(
     if flat.startswith(title.rstrip("… ")):  # its first words, as most agents title a session
         title = task
     calls = [call for message in seed for call in message.get("tool_calls", ())]
-    place = project or material.project
+    category = wish.category or score.category
+    place = wish.project or material.project
     text = msgspec.json.encode(seed).decode()
     return Template(
         id=0,
-        name=name or propose_name(store, title, category=category or score.category, project=place),
+        name=wish.name or propose_name(store, title, category=category, project=place),
         version=0,
-        description=description or " ".join(title.split())[:200],
+        description=wish.description or " ".join(title.split())[:200],
         project=place,
-        category=category or score.category,
-        task_type=task_type or score.task_type,
-        tags=sorted({clean_text(tag.strip()) for tag in tags if tag.strip()}),
+        category=category,
+        task_type=wish.task_type or score.task_type,
+        tags=sorted({clean_text(tag.strip()) for tag in wish.tags if tag.strip()}),
         tools=sorted({call["function"]["name"] for call in calls}),
         task=task[:LIMIT],
         actions=read_actions(calls),
@@ -287,7 +263,7 @@ def make_template(
         redactions=count_redactions(text + task[:LIMIT]),
         source_session=material.source_session,
         provenance=None,
-        created_at=int(time.time() * 1000) if now is None else now,
+        created_at=int(time.time() * 1000) if wish.now is None else wish.now,
         content_hash=hash_seed(seed),
         words=read_words(material.messages, calls=material.calls),
     )
