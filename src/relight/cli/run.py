@@ -60,19 +60,14 @@ SHOWN_CHARACTERS = 100
 def command(
     prompt: str,
     model: str | None,
-    base_url: str | None,
-    key_variable: str | None,
-    template: str,
     tools: str | None,
     workdir: str,
     max_turns: int,
     max_tokens: int | None,
     cost_usd: float | None,
     seconds: float | None,
-    allow_private_fetch: bool,
-    pass_variables: tuple[str, ...],
-    max_tool_chars: int | None,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Let an agent do a task in a folder, and record it.
 
@@ -96,15 +91,10 @@ def command(
     budget = Budget(turns=max_turns, tokens=max_tokens, cost_usd=cost_usd, seconds=seconds)
     spec = RunSpec(
         model=model,
-        base_url=base_url,
-        key_variable=key_variable,
-        template=template,
         tools=split_words(tools) if tools else None,
         folder=workdir,
         budget=budget,
-        max_tool_chars=max_tool_chars,
-        allow_private_fetch=allow_private_fetch,
-        pass_variables=pass_variables,
+        **given,
     )
     with current_store() as store:
         result, start = run_prompt(store, prompt, spec, on_event=None if as_json else _show)

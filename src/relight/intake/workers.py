@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
-from types import TracebackType
 from typing import IO, Protocol, Self
 
 from msgspec import Struct
@@ -255,12 +254,7 @@ class Workers:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         children = [(n, child) for n, child in enumerate(self._children) if child is not None]
         if kind is not None:
             for _, child in children:

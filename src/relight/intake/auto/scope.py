@@ -4,7 +4,6 @@ import os
 import sys
 import time
 from contextvars import ContextVar
-from types import TracebackType
 from typing import Self
 
 # the variable that names the session of a whole program, which `relight exec --session` sets
@@ -46,12 +45,7 @@ class AutoSession:
         _blocks.set((*_blocks.get(), self))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         # without a token, which holds for one task and one use: tasks and threads may share a block
         blocks = _blocks.get()
         if self in blocks:
