@@ -9,6 +9,9 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
+
+from relight import config
 
 SOURCE = Path(__file__).parents[1] / "src" / "relight"
 MODULES = {str(path.relative_to(SOURCE)): path.read_text() for path in SOURCE.rglob("*.py")}
@@ -160,6 +163,62 @@ def test_a_module_name_repeats_only_for_the_same_noun_or_role() -> None:
             defined[Path(name).stem].add(name)
     repeated = {name for name, places in defined.items() if len(places) > 1}
     assert repeated == {*SAME_MODULE.split(), *SAME_PART.split()}
+
+
+# fields that hold what other programs wrote as JSON, or a chat message; the rest are Structs
+JSON_FIELDS = {
+    *("attributes", "calls", "message", "messages", "metadata", "moa", "modelUsage", "provenance"),
+    *("raw_usage", "seed", "turns", "usage"),
+}
+# a key of a report may be of any type; `figures` are those of a public result
+ANY_FIELDS = {("store/queries/failures.py", "keys"), ("work/agent/loop.py", "figures")}
+
+
+def test_a_field_is_plain_data_only_where_it_holds_foreign_json() -> None:
+    plain = {
+        (name, field.target.id)
+        for name, text in MODULES.items()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ClassDef)
+        for field in node.body
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if "dict[str, Any]" in ast.unparse(field.annotation)
+    }
+    assert {one for one in plain if one[1] not in JSON_FIELDS} == ANY_FIELDS
+    assert {field for _, field in plain} >= JSON_FIELDS
+
+
+def test_settings_refuse_keys_that_they_do_not_know() -> None:
+    found = [one for one in vars(config).values() if isinstance(one, type) and one is not Struct]
+    settings = [one for one in found if issubclass(one, Struct) and one is not config.Config]
+    assert len(settings) > 10
+    assert [one for one in settings if not one.__struct_config__.forbid_unknown_fields] == []
+
+
+def test_one_set_of_hidden_characters_serves_terminal_pages_and_templates() -> None:
+    """A second set would let through what the first one hides."""
+    hidden = re.compile("[\u200b\u2060\u202e]|200b|2060|202e", re.IGNORECASE)
+    found = {
+        name
+        for name, text in MODULES.items()
+        for one in texts(ast.parse(text))
+        if hidden.search(one)
+    }
+    assert found == {"text.py"}
+
+
+def test_each_migration_has_a_number_that_no_other_has() -> None:
+    """Two with one number would pass for one."""
+    numbers = [path.name[:4] for path in (SOURCE / "store" / "migrations").glob("*.sql")]
+    assert sorted(numbers) == sorted(set(numbers))
+
+
+ARCHAIC = re.compile(r"\b(anew|whoever|whereof|thereof|whatsoever|hereby|wherein)\b", re.IGNORECASE)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_no_text_needs_an_archaic_word(name: str) -> None:
+    assert ARCHAIC.findall(MODULES[name]) == []
 
 
 def test_the_layers_are_ten_rows() -> None:

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
 
+from markupsafe import Markup
+from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.reports.comparison.models import judge_skills
@@ -13,6 +14,7 @@ from relight.reports.skills.averages import (
     LEAST_COVERAGE,
     WINDOW_DAYS,
     SkillCurve,
+    SkillEma,
     average_days,
     group_days,
     make_curve,
@@ -30,6 +32,17 @@ from relight.web.periods import find_days, last_of
 SHOWN = 40  # skills and models on one page
 
 
+class SkillLine(Struct, frozen=True, kw_only=True):
+    """A skill on one model: its averages, and their drawings."""
+
+    row: SkillEma
+    known: int
+    band: str
+    is_covered: bool
+    trend: Markup
+    cost_trend: Markup
+
+
 def show(view: View) -> Context:
     """Return each skill with its models, the last used first."""
     last, days = last_of(view), find_days(view)
@@ -40,22 +53,22 @@ def show(view: View) -> Context:
     recent = group_days(day for day in found if day.day >= first)
     rows = [key for key in recent if is_model(key[1], view.filters.model)]
     whole = group_days(found)
-    skills: dict[str, list[dict[str, Any]]] = {}
+    skills: dict[str, list[SkillLine]] = {}
     part = cut_page(view, rows, SHOWN)
     for key in part.rows:
         row = average_days(recent[key], last, half_life)
         curve = make_curve(
             whole[key], last=last, days=days, half_life=half_life, with_intervals=False
         )
-        shown_row = {
-            "row": row,
-            "known": row.success_count + row.failure_count,
-            "band": show_band(row),
-            "is_covered": row.coverage >= LEAST_COVERAGE,
-            "trend": draw_trend(curve),
-            "cost_trend": draw_cost_trend(curve),
-        }
-        skills.setdefault(row.skill_name, []).append(shown_row)
+        line = SkillLine(
+            row=row,
+            known=row.success_count + row.failure_count,
+            band=show_band(row),
+            is_covered=row.coverage >= LEAST_COVERAGE,
+            trend=draw_trend(curve),
+            cost_trend=draw_cost_trend(curve),
+        )
+        skills.setdefault(row.skill_name, []).append(line)
     return {
         "why": explain_no_skill(view) if not skills else None,
         "skills": skills,
@@ -77,11 +90,11 @@ def explain_no_skill(view: View) -> NoMatch | None:
     return explain_no_match(view.store, "skill", given, count) if count({}) else None
 
 
-def draw_trend(curve: SkillCurve) -> Any:
+def draw_trend(curve: SkillCurve) -> Markup:
     return draw_sparkline("success", [_value(one) for one in curve.success], formatter=share)
 
 
-def draw_cost_trend(curve: SkillCurve) -> Any:
+def draw_cost_trend(curve: SkillCurve) -> Markup:
     points = [_value(one) for one in curve.cost_usd]
     return draw_sparkline("cost per use", points, formatter=dollars)
 
