@@ -9,9 +9,8 @@ from build_runs import write_runs
 from relight.errors import MissingError
 from relight.intake.recorder import record
 from relight.model import row_id
-from relight.reports.alarm_causes import find_switch
 from relight.reports.alarm_watch import refresh_alarms
-from relight.reports.alarms import acknowledge_alarm, read_alarms
+from relight.reports.alarms import acknowledge_alarm, find_switch, read_alarms
 from relight.reports.brief import read_brief
 from relight.reports.needs import describe_needs, find_needs
 from relight.reports.skills.uses import record_skill_invocation

@@ -254,7 +254,7 @@ def _now() -> int:
 command.more = {
     "add": "job_add",
     "edit": "job_add",
-    "compare": "job_compare",
+    "compare": "comparison",
     "history": "job_history",
     "retry": "job_retry",
     "canary": "job_canary",

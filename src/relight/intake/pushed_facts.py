@@ -1,7 +1,7 @@
-"""What a machine sends beside its records' words, and how the server takes it.
+"""Parts of the tape, outcomes, runs of jobs and uses of skills, as machines send them.
 
-Parts of the tape, outcomes of sessions, runs of jobs and recorded uses of skills. At the level of
-figures they have no words: names of jobs, skills and models, numbers and times.
+The server takes runs and uses here as well. At the level of figures they have no words: names of
+jobs, skills and models, numbers and times.
 """
 
 import time

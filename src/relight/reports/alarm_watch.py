@@ -10,8 +10,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from relight.reports.alarm_causes import find_changes
-from relight.reports.alarms import METRICS, Metric, list_jobs, list_models
+from relight.reports.alarms import METRICS, Metric, find_changes, list_jobs, list_models
 from relight.stats import alarms as detectors
 from relight.stats.alarms import (
     FEWEST_RUNS,

@@ -5,9 +5,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from relight.cli.demo.chores import run_chores
 from relight.cli.demo.dice import Clock
-from relight.cli.demo.experiment import run_trial
+from relight.cli.demo.experiment import run_chores, run_trial
 from relight.cli.demo.metering import TokenUse, estimate_usd
 from relight.cli.demo.story import HOLD_OUT, read_demo_table
 from relight.errors import RelightError

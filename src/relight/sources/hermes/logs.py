@@ -1,7 +1,9 @@
-"""Facts that Hermes' database does not hold: API errors, latencies, single calls, tool times.
+"""Facts that Hermes' database does not hold: API errors, latencies, advisers, tool times.
 
 They are in Hermes' logs and request dumps, and in the rows that Relight's plugin writes inside
-Hermes. Each row is a line on the session's tape.
+Hermes. Each row is a line on the session's tape. `state.db` sums a mixture's advisers and the
+acting model under the preset's name: only the traces have each call of an adviser. They have no
+usage of the acting model, which is what remains of the sum.
 """
 
 import re
@@ -13,11 +15,25 @@ from typing import Any
 import msgspec
 
 from relight.errors import RelightError
-from relight.model import Latency, Mark, Origin, Piece, Session, SkillEntry, Timing, Turn
+from relight.judging.failures import classify_error
+from relight.model import (
+    Cost,
+    Latency,
+    Mark,
+    Origin,
+    Piece,
+    Session,
+    SkillEntry,
+    Timing,
+    Turn,
+    Unreadable,
+)
+from relight.prices import reported_cost
 from relight.sources.events import Event, failed_turn
 from relight.sources.files import look_at, read_pieces
 from relight.sources.hermes.totals import find_provider, read_usage
 from relight.sources.reading import BAD_LINE
+from relight.text import decode_mended
 from relight.times import read_time
 
 DUMP = "request_dump_"
@@ -34,6 +50,9 @@ ENDED = re.compile(
 )
 # a scheduled session is named after its job and the moment it began
 SCHEDULED = re.compile(r"cron_.+_(\d{8}_\d{6})")
+FOLDER = "moa-traces"
+NOT_ANSWERED = "[failed: "
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def find_logs(root: Path) -> Iterator[Origin]:
@@ -200,3 +219,69 @@ def _read_answer(row: dict[str, Any], at: int | None) -> Turn:
         usage=read_usage(row.get("usage")),
         duration_ms=None if duration is None else round(duration * 1000),
     )
+
+
+def find_moa(root: Path) -> Iterator[Origin]:
+    paths = sorted(root.glob(f"{FOLDER}/*.jsonl"))
+    yield from (origin for path in paths if (origin := look_at(path)))
+
+
+def fetch_moa(source: str, origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
+    """New rows by session: ids that Hermes writes alike share one file."""
+    marks = dict(marks)
+    for piece in read_pieces(origin, marks.get(""), source=source):
+        rows, bad_lines = [], []
+        start = piece.before.offset
+        for line in piece.raw.split(b"\n"):
+            try:
+                row = decode_mended(_decode, line) if line.strip() else {}
+            except BAD_LINE as error:
+                row = {}
+                bad_lines.append(Unreadable(start, str(error)))
+            if row.get("session_id"):
+                rows.append({"table": "moa", **row, "session_id": str(row["session_id"])})
+            start += len(line) + 1
+        yield from split_by_session(source, rows, marks, piece.after)
+        yield msgspec.structs.replace(piece, raw=b"", unreadable=[*piece.unreadable, *bad_lines])
+
+
+def read_moa_row(row: Mapping[str, Any]) -> Iterator[Event]:
+    """Each adviser's call as a turn of its role."""
+    session, at = row["session_id"], read_time(row.get("ts"))
+    yield Session(key=session)
+    references = row.get("references")
+    for number, one in enumerate(references if isinstance(references, list) else ()):
+        if isinstance(one, dict):
+            yield _read_adviser(one, f"{session}:moa:{row.get('ts')}:{number}", row, at)
+
+
+def _read_adviser(
+    reference: Mapping[str, Any], key: str, row: Mapping[str, Any], at: int | None
+) -> Turn:
+    output = str(reference.get("output") or "")
+    usage = reference.get("usage")
+    text = output.removeprefix(NOT_ANSWERED).rstrip("]")
+    failure = classify_error(text) if output.startswith(NOT_ANSWERED) else None
+    used = read_usage(usage) if usage or failure is None else failure.usage
+    return Turn(
+        key=key,
+        session=row["session_id"],
+        at=at,
+        model=reference.get("model"),
+        provider=reference.get("provider"),
+        role="reference",
+        calls=0 if failure else 1,
+        usage=used,
+        usage_status="partial" if used.output is None else "final",
+        cost=_read_cost(reference),
+        failure=failure.kind if failure else None,
+        failure_text=text[:500] if failure else None,
+    )
+
+
+def _read_cost(reference: Mapping[str, Any]) -> Cost | None:
+    """The cost that Hermes reports: an amount as text, or null without a price."""
+    amount, status = reference.get("cost_usd"), reference.get("cost_status")
+    if amount is None or status not in ("estimated", "actual"):
+        return None
+    return reported_cost(str(amount), status="estimated" if status == "estimated" else "reported")

@@ -20,8 +20,16 @@ from relight.model import Ending, Mark, Origin, Piece, Session, ToolCall
 from relight.sources.events import Called, Compacted, Event, Returned, Said
 from relight.sources.files import look_at_database, open_database
 from relight.sources.hermes.cron import JOBS, LEDGER, fetch_cron, find_cron, read_job, read_run
-from relight.sources.hermes.logs import DUMP, fetch_logs, find_logs, read_log_row, read_plugin_row
-from relight.sources.hermes.moa import fetch_moa, find_moa, read_moa_row
+from relight.sources.hermes.logs import (
+    DUMP,
+    fetch_logs,
+    fetch_moa,
+    find_logs,
+    find_moa,
+    read_log_row,
+    read_moa_row,
+    read_plugin_row,
+)
 from relight.sources.hermes.skills import find_viewed, find_written
 from relight.sources.hermes.totals import SessionSums, read_session_totals
 from relight.sources.reading import BAD_LINE, Reader, first_line, last_words, write_value
