@@ -375,6 +375,21 @@ def test_only_the_projects_that_are_shared_leave_the_machine(
     assert not any(b"secret" in sent or OTHER.encode() in sent for sent in laptop.line.sent)
 
 
+def test_a_session_without_a_project_waits_where_projects_are_chosen_and_is_counted(
+    office: Office, machines: MakeMachine
+) -> None:
+    laptop = machines("container", "laptop", office.line(office.add("anna")))
+    with laptop.store.transaction() as database:
+        database.execute("update session set project = null")
+    laptop.join(only=["shop"])
+    seen, done = try_out(laptop.store), laptop.push()
+    assert (seen.waiting, seen.left_out, seen.parts) == (1, 0, [])
+    assert (done.waiting, done.left_out, done.sent) == (1, 0, 0)
+    assert done.pending == count_due(laptop.store) > 0
+    laptop.join()
+    assert (laptop.push().sent, count_due(laptop.store)) == (1, 0)
+
+
 def test_a_dry_run_sends_nothing_and_names_what_would_leave(laptop: Laptop) -> None:
     laptop.join("figures")
     sent = laptop.line.number

@@ -72,7 +72,13 @@ def _print(done: "PushReport") -> None:
         words.append(f"{done.left_out} not shared")
     if done.pending:
         words.append(f"{done.pending} pending")
+    if done.waiting:
+        words.append(_describe_waiting(done.waiting))
     click.echo(", ".join(words))
+
+
+def _describe_waiting(count: int) -> str:
+    return f"{plural(count, 'part waits', 'parts wait')} until the project is known"
 
 
 def _watch(store: "Store", *, as_json: bool) -> None:
@@ -114,5 +120,7 @@ def _print_dry(found: "DryRun") -> None:
         plural(found.forgotten, "forgotten session"),
     )
     click.echo(f"{', '.join(counts)}; {plural(found.left_out, 'part')} not shared")
+    if found.waiting:
+        click.echo(_describe_waiting(found.waiting))
     if found.without_tape:
         click.echo(describe_untaped(found.without_tape))

@@ -81,8 +81,8 @@ class PushReport(Struct, kw_only=True):
     """The result of a push: parts of the tape, the bytes sent for them, and what is still pending.
 
     `refused` are parts of sessions that were forgotten on the server, `left_out` those of projects
-    that are not shared. `forgotten` are sessions that the server deleted. `notes` say what was not
-    as expected.
+    that are not shared, `waiting` those whose project is not known yet. `forgotten` are sessions
+    that the server deleted. `notes` say what was not as expected.
     """
 
     sent: int = 0
@@ -91,6 +91,7 @@ class PushReport(Struct, kw_only=True):
     pending: int = 0
     refused: int = 0
     left_out: int = 0
+    waiting: int = 0
     forgotten: int = 0
     notes: list[str] = []
 
@@ -248,7 +249,7 @@ class Pusher:
             self.report.forgotten += len(ids)
 
     def _send_parts(self) -> None:
-        after = 0
+        after = self.report.waiting = 0
         while not self._is_late() and (some := read_due_parts(self.store, after, BATCH_PARTS)):
             batch: list[tuple[DuePart, SentPart]] = []
             left_out, size = [], 0
@@ -257,6 +258,7 @@ class Pusher:
                 is_shared = find_shared(self.target, due.project)
                 if is_shared is False:
                     left_out.append(due.id)
+                self.report.waiting += is_shared is None
                 made = make_part(self.store, due, self._naming, self._note) if is_shared else None
                 if made is None:
                     continue

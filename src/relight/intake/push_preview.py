@@ -37,6 +37,8 @@ class DryRun(Struct, frozen=True, kw_only=True):
     skill_uses: int
     forgotten: int
     left_out: int
+    # parts whose project is not known yet
+    waiting: int
     # sessions whose tapes were dropped: they stay here
     without_tape: int
 
@@ -47,12 +49,13 @@ def try_out(store: Store) -> DryRun:
     naming = Naming(target.machine, target.share == "figures")
     rows: dict[tuple[str | None, str], DryRow] = {}
     sessions: dict[tuple[str | None, str], set[str]] = {}
-    left_out = after = 0
+    left_out = waiting = after = 0
     while some := read_due_parts(store, after):
         after = some[-1].id
         for due in some:
-            if not find_shared(target, due.project):
-                left_out += 1
+            if not (is_shared := find_shared(target, due.project)):
+                left_out += is_shared is False
+                waiting += is_shared is None
                 continue
             made = make_part(store, due, naming, lambda note: None)
             if made is None:
@@ -77,5 +80,6 @@ def try_out(store: Store) -> DryRun:
         skill_uses=sum(find_shared(target, one.project) is True for one in uses),
         forgotten=len(read_due_forgets(store)),
         left_out=left_out,
+        waiting=waiting,
         without_tape=count_without_tape(store),
     )
