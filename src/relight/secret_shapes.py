@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache, cached_property, reduce
-from hashlib import blake2b
 from importlib import import_module
 from operator import or_
 from pathlib import Path
@@ -25,6 +24,7 @@ from msgspec import Struct
 from relight.beginnings import ANYTHING, Beginnings, read_beginnings
 from relight.data import read_data, read_table
 from relight.locks import write_private
+from relight.names import blake2b
 
 # Python's own reader of expressions; type checkers do not know it
 _parser: Any = import_module("re._parser")

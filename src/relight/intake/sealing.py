@@ -10,6 +10,7 @@ from msgspec import Struct
 from relight.errors import RelightError
 from relight.intake.importing import Imported, Work
 from relight.intake.workers import Lost, Workers
+from relight.judging.admissions import admit
 from relight.judging.failures import read_kinds
 from relight.judging.verdicts.rules import read_rules
 from relight.model import Mark, Piece, Unreadable
@@ -19,6 +20,8 @@ from relight.sources import find_source
 from relight.sources.files import CHUNK_BYTES, read_piece
 from relight.store import Store
 from relight.store.write.seal import Sealed, seal
+from relight.store.write.tape import load_zstd
+from relight.times import day_reader
 
 if TYPE_CHECKING:
     from relight.intake.setting_aside import Retries
@@ -194,12 +197,18 @@ class Intake:
         return list(self.counts.values())
 
     def _load_rules(self) -> None:
-        """Load what workers need; of a new store another core compiles the scan meanwhile."""
+        """Load what workers need; of a new store another core compiles the scan meanwhile.
+
+        What this process needs as well costs nothing here, and each worker that much less.
+        """
         shapes, path = read_shapes(), self.store.config.home / SCAN_FILE
         compiling = None if shapes.load_scan(path) else shapes.start_scan(path)
+        load_zstd()
+        day_reader(self.store.timezone)
         if self.pool.count > 1:
             read_rules()
             read_kinds()
+            admit("")
         if compiling:
             compiling.join()  # before the forks
         redact(b"\n", key=self.store.redaction_key)

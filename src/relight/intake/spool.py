@@ -10,12 +10,12 @@ import secrets
 import threading
 import time
 from collections.abc import Iterable
-from hashlib import blake2b
 from pathlib import Path
 
 import msgspec
 
 from relight.locks import append_whole, hold, make_folder, open_private
+from relight.names import blake2b
 from relight.redact import redact
 from relight.sources.files import find_files
 from relight.sources.otlp.lines import AnyReceived

@@ -8,13 +8,13 @@ and this worked in m of them.
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from hashlib import blake2b
 
 from msgspec import Struct
 
 from relight.judging.lesson_table import describe_cause
 from relight.judging.recoveries import Stumble
 from relight.judging.stumbles import SessionStumbles
+from relight.names import blake2b
 from relight.stats.rates import decay
 from relight.text import count
 

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator
-from hashlib import blake2b
 from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -11,6 +10,7 @@ import msgspec
 
 from relight.errors import RelightError
 from relight.model import Mark, Origin, Piece, Unreadable
+from relight.names import blake2b
 
 if TYPE_CHECKING:
     from sqlite3 import Connection

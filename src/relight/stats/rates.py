@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 from itertools import groupby
 from operator import itemgetter
-from statistics import NormalDist
 
 from msgspec import Struct
 
@@ -17,7 +16,6 @@ Counts = tuple[float, float]
 """An arm's (successes, failures); runs of unknown outcome are in neither."""
 
 FEWEST_GROUPS = 5  # below it their spread is not known
-_NORMAL = NormalDist()
 
 
 class Interval(Struct, frozen=True):
@@ -42,7 +40,9 @@ def normal_quantile(p: float) -> float:
     1.96
     """
     check_share(p=p)
-    return _NORMAL.inv_cdf(p)
+    from statistics import NormalDist  # loading it takes 3 ms, and few commands need it
+
+    return NormalDist().inv_cdf(p)
 
 
 def half_life_from_alpha(alpha: float) -> float:

@@ -8,7 +8,6 @@ were indexed, after a reader has changed, the whole index is cleared and filled 
 
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from hashlib import blake2b
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -16,6 +15,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from relight.names import blake2b
 from relight.store import Store
 from relight.store.sql import PART_SHIFT, Connection, insert_into, list_marks, read
 

@@ -4,7 +4,6 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -18,6 +17,7 @@ from relight.chat.validity import validate_messages
 from relight.errors import RelightError, check_count, check_text
 from relight.judging.scoring import Score, score_session
 from relight.model import OUTCOMES
+from relight.names import blake2b
 from relight.reports.labels import read_fitted_weights
 from relight.reports.sessions import find_session
 from relight.store import Store

@@ -7,7 +7,6 @@ names again.
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property
-from hashlib import blake2b
 
 import msgspec
 from msgspec import Struct
@@ -16,7 +15,7 @@ from msgspec.structs import replace
 from relight import __version__
 from relight.data import read_data
 from relight.model import Cost, Turn, Usage
-from relight.names import find_model_name
+from relight.names import blake2b, find_model_name
 from relight.prices import (
     PriceList,
     find_own_price,

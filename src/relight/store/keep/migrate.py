@@ -6,7 +6,6 @@ earlier sessions only by a rebuild. A store without the number was derived befor
 
 import os
 import re
-import secrets
 import sqlite3
 from functools import cache
 from pathlib import Path
@@ -114,7 +113,9 @@ def _version(connection: sqlite3.Connection) -> int:
 
 def write_meta(connection: Connection, timezone: str) -> None:
     """Write the settings of a new store."""
-    facts = {"timezone": timezone, "redaction_key": secrets.token_hex(32)}
+    from secrets import token_hex  # only a new store needs it
+
+    facts = {"timezone": timezone, "redaction_key": token_hex(32)}
     connection.executemany("insert into meta (key, value) values (?, ?)", facts.items())
     note_rules(connection)
 
