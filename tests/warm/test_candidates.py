@@ -11,6 +11,7 @@ import build
 import build_warm
 import relight
 from relight.store import Store, open_store
+from relight.warm import automatic
 from relight.warm.automatic import QUIET_MS, propose_candidates
 from relight.warm.candidates import capture_candidates
 from relight.warm.library import (
@@ -127,14 +128,15 @@ def test_an_import_gives_candidates_little_time(tmp_path: Path) -> None:
         store.config.templates.auto = "candidates"
         made = propose_candidates(store, sessions, clock=lambda: next(ticks) * 0.3)
         assert len(made) == 1
-        later = propose_candidates(store, [])
+        later = propose_candidates(store, [], clock=lambda: 0.0)
     assert {one.source_session for one in made + later} == {f"chat:{one}" for one in TASKS}
 
 
 @pytest.mark.parametrize("most", [2, 5])
 def test_an_import_proposes_as_many_as_may_wait_and_the_newest_sessions(
-    tmp_path: Path, most: int
+    tmp_path: Path, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(automatic, "PROPOSE_SECONDS", 3600.0)
     topics = ("rounding invoices", "parsing dates", "caching pages", "sorting queues")
     lines = []
     for number, topic in enumerate(topics):
