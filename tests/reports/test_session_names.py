@@ -1,11 +1,13 @@
 """Names of sessions as people type them: `last`, short ids, unique beginnings."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 import build
 from relight.errors import MissingError
+from relight.intake.importing import import_all
 from relight.reports.labels import label_session
 from relight.reports.sessions import find_session, read_session, shorten_names
 from relight.reports.trace import read_trace
@@ -68,6 +70,23 @@ def test_a_sub_agent_keeps_its_whole_name(store: Store) -> None:
     whole = f"claude-code:{child}"
     assert shorten_names(store, [whole]) == {whole: whole}
     assert name(store, whole) == whole
+
+
+def test_an_id_with_slashes_that_is_no_sub_agents_is_shortened_too(
+    tmp_path: Path, store: Store
+) -> None:
+    keys = [f"runs/task-{number:02}/model-of-a-long-name/0" for number in range(12)]
+    keys.append("runs/task-01")
+    file = tmp_path / "chat.jsonl"
+    chats = ({"id": key, "messages": [{"role": "user", "content": "Hi"}]} for key in keys)
+    file.write_text("".join(f"{json.dumps(one)}\n" for one in chats))
+    import_all(store, sources=["chat"], folder=file, environment={}, workers=1)
+    names = [f"chat:{key}" for key in keys]
+    short = shorten_names(store, names)
+    assert short[names[0]] == "chat:runs/task-00"
+    assert short[names[1]] == "chat:runs/task-01/"
+    assert short[names[-1]] == "chat:runs/task-01"
+    assert [name(store, short[one]) for one in names] == names
 
 
 def test_an_ambiguous_beginning_lists_the_sessions_by_their_short_names(store: Store) -> None:

@@ -107,7 +107,7 @@ def find_session(store: Store, name: str) -> int:
             raise MissingError(f"there is no session {name!r}", "there are fewer sessions")
     if not found and name:
         found = queries.find_by_prefix(store, name, limit=MOST_NAMES)
-        roots = [one for one in found if "/" not in one.key]
+        roots = [one for one in found if one.is_named]
         found = roots if len(roots) == 1 else found
     if not found and CUT in name.strip("."):
         found = queries.find_by_ends(store, *name.split(CUT, 1), limit=MOST_NAMES)
@@ -133,7 +133,8 @@ def shorten_names(store: Store, names: Sequence[str]) -> dict[str, str]:
     long = {}
     for name in names:
         source, _, key = short[name].partition(":")
-        if len(key) > LONGEST_BEGINNING and "/" not in key:
+        is_whole = "/" in key and short[name] == name
+        if len(key) > LONGEST_BEGINNING and not is_whole:
             long[name] = (source, key[:SHORTEST_HEAD])
     for (source, head), keys in queries.read_keys_below(store, set(long.values())).items():
         backwards = sorted(key[::-1] for key in keys)
@@ -151,9 +152,8 @@ def find_beginnings(store: Store, names: Sequence[str]) -> dict[str, str]:
     It has at least 8 characters after the source, and more if another session begins so. The
     name of a sub-agent that contains its parent's stays whole.
     """
-    roots = [name for name in names if "/" not in name]
     short = {name: name for name in names}
-    for one in queries.read_neighbours(store, roots):
+    for one in queries.read_neighbours(store, names):
         common = [_count_common(one.key, near) for near in (one.before, one.after) if near]
         length = max([SHORT_ID - 1, *common]) + 1
         short[f"{one.source}:{one.key}"] = f"{one.source}:{one.key[:length]}"

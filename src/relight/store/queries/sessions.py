@@ -16,15 +16,22 @@ NAME = "source || ':' || key"
 HAS_TAPE = """exists (
     select 1 from tape_part where session_id = session.id and is_figures = 0
 )"""
+# false for sub-agents whose id contains their parent's: those keep their whole names
+IS_NAMED = "({0}.parent_id is null or {0}.key not like '%/%')"
+KEY_COLUMNS = (
+    f"session.id, session.source, session.key, {flag(IS_NAMED.format('session'))} as is_named"
+)
+KEY_FORMATS = {"is_named": bool}
 MOST_IDS = 1000
 
 
 class SessionKey(Struct, frozen=True):
-    """A session's row, its source, and its id there."""
+    """A session's row, its source, and its id there; `is_named` if a beginning may stand for it."""
 
     id: int
     source: str
     key: str
+    is_named: bool
 
 
 class AdvisedSession(Struct, frozen=True):
@@ -113,9 +120,9 @@ def find_exact(store: Store, name: str) -> list[SessionKey]:
     source, _, key = name.partition(":")
     return store.read(
         SessionKey,
-        "select id, source, key from session"
-        " where key = :name or (source = :source and key = :key)",
+        f"select {KEY_COLUMNS} from session where key = :name or (source = :source and key = :key)",
         {"name": name, "source": source, "key": key},
+        KEY_FORMATS,
     )
 
 
@@ -124,10 +131,12 @@ def find_by_prefix(store: Store, name: str, *, limit: int) -> list[SessionKey]:
     source, _, key = name.partition(":")
     return store.read(
         SessionKey,
-        "select id, source, key from session where substr(key, 1, length(:name)) = :name"
+        f"select {KEY_COLUMNS} from session"
+        " where substr(key, 1, length(:name)) = :name"
         " or (:key <> '' and source = :source and substr(key, 1, length(:key)) = :key)"
         f" order by source, key limit {limit}",
         {"name": name, "source": source, "key": key},
+        KEY_FORMATS,
     )
 
 
@@ -147,13 +156,14 @@ def find_by_ends(store: Store, head: str, tail: str, *, limit: int) -> list[Sess
     source, _, key = head.partition(":")
     return store.read(
         SessionKey,
-        "select id, source, key from session where key not like '%/%'"
+        f"select {KEY_COLUMNS} from session where {IS_NAMED.format('session')}"
         " and length(key) >= length(:tail)"
         " and substr(key, length(key) - length(:tail) + 1) = :tail"
         " and (substr(key, 1, length(:head)) = :head"
         " or (source = :source and substr(key, 1, length(:key)) = :key))"
         f" order by source, key limit {limit}",
         {"head": head, "tail": tail, "source": source, "key": key},
+        KEY_FORMATS,
     )
 
 
@@ -165,9 +175,10 @@ def read_keys_below(
     for source, head in heads:
         rows = store.read(
             SessionKey,
-            "select id, source, key from session where source = :source and key >= :head"
-            " and substr(key, 1, length(:head)) = :head and key not like '%/%'",
+            f"select {KEY_COLUMNS} from session where source = :source and key >= :head"
+            f" and substr(key, 1, length(:head)) = :head and {IS_NAMED.format('session')}",
             {"source": source, "head": head},
+            KEY_FORMATS,
         )
         found[source, head] = [row.key for row in rows]
     return found
@@ -177,26 +188,28 @@ def find_newest(store: Store, place: int) -> list[SessionKey]:
     """Return the newest session, or one so many places before it; none if there are too few."""
     return store.read(
         SessionKey,
-        "select session.id, session.source, session.key from listing"
+        f"select {KEY_COLUMNS} from listing"
         " join session on session.id = listing.root_id"
         " order by listing.began_at desc, listing.root_id desc limit 1 offset ?",
         (place,),
+        KEY_FORMATS,
     )
 
 
 def read_neighbours(store: Store, names: Sequence[str]) -> list[SessionNeighbours]:
     """Return the ids before and after each of these sessions, in the order of ids of its source.
 
-    Ids of sub-agents with a slash are left out: a beginning never stands for one of them.
+    Sub-agents with a slash are left out: a beginning never stands for one of them.
     """
     ids = [row_id("session", *name.split(":", 1)) for name in names]
     next_to = (
         "(select {0}(near.key) from session as near where near.source = session.source"
-        " and near.key {1} session.key and near.key not like '%/%')"
+        f" and near.key {{1}} session.key and {IS_NAMED.format('near')})"
     )
     statement = (
         f"select source, key, {next_to.format('max', '<')} as before,"
         f" {next_to.format('min', '>')} as after from session where id in ({{}})"
+        f" and {IS_NAMED.format('session')}"
     )
     found: list[SessionNeighbours] = []
     for first in range(0, len(ids), MOST_IDS):  # a statement takes only so many
