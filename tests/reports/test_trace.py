@@ -389,6 +389,15 @@ def test_a_fork_shows_the_steps_it_copied_and_each_once(tmp_path: Path) -> None:
     assert [step.result for step in steps if step.kind == "call"] == ["a.txt"]
 
 
+def test_words_of_a_session_without_a_clock_have_no_time(tmp_path: Path, store: Store) -> None:
+    said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+    file = tmp_path / "chat.jsonl"
+    file.write_text(json.dumps({"id": "timeless", "messages": [*said, *said]}) + "\n")
+    import_all(store, sources=["chat"], folder=file, environment={}, workers=1)
+    assert [step.at for step in read_trace(store, "chat:timeless").steps] == [None] * 4
+    assert read_head(store, find_session(store, "chat:timeless")).started_at is not None
+
+
 def test_a_head_is_a_session_without_its_steps(store: Store) -> None:
     write_program(store)
     session_id = find_session(store, "relight:one")

@@ -155,8 +155,8 @@ class ChatReader(Reader):
             self.owner = self.owner or key
             yield from events
             return
-        # a session without a time is dated by its file
-        started_at = read_time(session.started_at) or self.origin.modified_ns // 1_000_000
+        # a session without a time is dated by its file; a tape alone does not know when that was
+        started_at = read_time(session.started_at) or self.origin.modified_ns // 1_000_000 or None
         at = started_at
         answers = 0
         known = {call.call_id: call for call in session.calls or ()}
@@ -166,7 +166,7 @@ class ChatReader(Reader):
                 before, ending = (ending if now == "prompt" else before), now
             # what follows a person's words is later than they are, though no clock says so
             is_again = message.role == "user" and prompted_at is not None
-            at = read_time(message.timestamp) or at + is_again
+            at = read_time(message.timestamp) or (None if at is None else at + is_again)
             text = content_text(message.content)
             match message.role:
                 case "user":
