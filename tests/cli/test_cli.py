@@ -109,6 +109,12 @@ def test_a_report_of_nothing_says_what_to_ask_instead(filled: Cli) -> None:
     assert filled.run("report", "--since", "2099-01-01").stdout == told
 
 
+def test_a_report_says_first_how_many_outcomes_are_known(filled: Cli) -> None:
+    told = filled.run("report", "--since", "all").stdout
+    assert "\n0 of 2 outcomes known: 0 succeeded\n" in told
+    assert told.index("outcomes known") < told.index("ok: sessions that succeeded")
+
+
 def test_a_misspelt_command_is_answered_with_the_one_meant(cli: Cli) -> None:
     done = cli.run("reprot")
     assert done.returncode == 2

@@ -35,13 +35,22 @@ def test_successes_are_shown_as_counts(client: TestClient) -> None:
     for path in ("/?since=all", "/jobs"):
         value, note = serving.read_tile(client.get(path).text, "Succeeded")
         assert re.fullmatch(r"[\d,]+ of [\d,]+", value), value
-        share = r"[\d.]+% \([\d.]+–[\d.]+%\) of those known"
-        assert re.match(share, note), "enough is known for a share and its interval"
+        share = r"[\d.]+% \([\d.]+–[\d.]+%\) of those"
+        assert re.search(share, note), "enough is known for a share and its interval"
     text = unescape(client.get("/templates").text)
     for row in client.get("/api/templates/stats").json()["templates"]:
         known = row["successes"] + row["failures"]
         assert row["unknown"] == row["warm"] - known
     assert re.search(r"\d+ of \d+", text)
+
+
+def test_how_many_outcomes_are_known_stands_before_the_share_of_successes(
+    client: TestClient,
+) -> None:
+    total = client.get("/api/report?since=all").json()["total"]
+    known = total["successes"] + total["failures"]
+    _, note = serving.read_tile(client.get("/?since=all").text, "Succeeded")
+    assert note.startswith(f"{known} of {total['sessions']} known, ")
 
 
 def test_the_sentence_of_a_warm_start_is_a_count() -> None:

@@ -286,6 +286,7 @@ def _shorten(store: Store, found: UsageReport) -> dict[str, str]:
 
 def notes(found: UsageReport) -> list[str]:
     """Return what a reader must know: missing prices, lower bounds, included costs."""
+    from relight.reports.coverage import show_coverage
     from relight.text import dollars
 
     lines = []
@@ -312,6 +313,8 @@ def notes(found: UsageReport) -> list[str]:
             " not in the cost"
         )
     if found.by == ["day"]:
+        known = total.successes + total.failures
+        lines.append(show_coverage(total.successes, known, total.sessions))
         lines.append(
             "failed: share of tool calls that could not do what they were asked;"
             " ok: sessions that succeeded, of those whose outcome is known; per ok: what those of"

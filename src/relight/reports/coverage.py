@@ -61,3 +61,12 @@ def count_known(successes: int, known: int) -> str:
     ('24 of 30', '–')
     """
     return f"{successes:,} of {known:,}" if known else "–"
+
+
+def show_coverage(successes: int, known: int, total: int) -> str:
+    """Return how many outcomes are known, then how many of them are successes.
+
+    >>> show_coverage(33, 41, 83)
+    '41 of 83 outcomes known: 33 succeeded'
+    """
+    return f"{known:,} of {total:,} outcomes known: {successes:,} succeeded"
