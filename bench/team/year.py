@@ -99,7 +99,7 @@ CALL_DAYS = (
     f"insert into call_day ({rollup.CALL_KEYS}, tool_calls, tool_failures, failed_turns, last_at)"
     + rollup.CALL_SUMS.format(test=OF_ALL)
 )
-POSITION_DAYS = rollup.ADD_POSITIONS.format(test=OF_ALL, number=rollup.NUMBERED, sign="1")
+POSITION_DAYS = rollup.ADD_POSITIONS.format(test=OF_ALL)
 # the rows that the triggers of `session_day` write
 LISTING = """
     insert into listing (root_id, began_at, source, project, words, outcome, category, score,

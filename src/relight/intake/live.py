@@ -27,9 +27,10 @@ from relight.redact import redact
 from relight.sources import relight as events
 from relight.store import Store
 from relight.store.derive import scores
+from relight.store.derive.additions import sum_turns
 from relight.store.misses import count_miss
 from relight.store.write import tape
-from relight.store.write.record import Recorder, sum_turns
+from relight.store.write.record import Recorder
 from relight.store.write.rows import turn_row
 from relight.store.write.seal import seal
 from relight.store.write.tape import read_marks

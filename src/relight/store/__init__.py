@@ -55,6 +55,9 @@ class Store:
         self.path = config.database
         self._connection = connection
         self._lock = threading.RLock()
+        # for how long other writers are waited for: now, and by the connection's setting
+        self._patience: float = BUSY_SECONDS
+        self._wait_seconds: float = BUSY_SECONDS
         self._meta: dict[str, str] = dict(connection.execute("select key, value from meta"))
         # the sessions whose tapes were read, while somebody asks for them
         self.tapes_read: set[int] | None = None
@@ -98,8 +101,8 @@ class Store:
         return bytes.fromhex(self._meta["redaction_key"])
 
     def query(self, statement: str, values: Any = ()) -> list[tuple[Any, ...]]:
-        with self._lock, readable_errors(self.path):
-            return self._connection.execute(statement, values).fetchall()
+        with self._using() as connection:
+            return connection.execute(statement, values).fetchall()
 
     def has_rows(self, table: str) -> bool:
         """True if a table has a row."""
@@ -113,14 +116,14 @@ class Store:
         formats: Mapping[str, Callable[[Any], Any]] | None = None,
     ) -> list[S]:
         """Return the rows of a query as Structs, whose fields are the names of its columns."""
-        with self._lock, readable_errors(self.path):
-            return read(self._connection, shape, statement, values, formats)
+        with self._using() as connection:
+            return read(connection, shape, statement, values, formats)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """The connection itself, for several queries in a row."""
-        with self._lock, readable_errors(self.path):
-            yield self._connection
+        with self._using() as connection:
+            yield connection
 
     @contextmanager
     def snapshot(self, viewer: "Viewer | None" = None) -> Iterator[None]:
@@ -128,16 +131,16 @@ class Store:
 
         With a viewer they see nothing but the rows that this person may see.
         """
-        with self._lock, readable_errors(self.path):
-            self._connection.execute("begin")
+        with self._using() as connection:
+            connection.execute("begin")
             try:
                 if viewer is not None:
                     from relight.store.visibility import narrow
 
-                    narrow(self._connection, viewer)
+                    narrow(connection, viewer)
                 yield
             finally:
-                self._connection.execute("rollback")
+                connection.execute("rollback")
 
     @contextmanager
     def transaction(self, only: "Written | None" = None) -> Iterator[Connection]:
@@ -146,18 +149,18 @@ class Store:
         With `only` (tape or index), writers of the other one do not wait, if the engine has
         several writers.
         """
-        with self._lock, readable_errors(self.path):
-            is_outer = not self._connection.in_transaction
+        with self._using() as connection:
+            is_outer = not connection.in_transaction
             try:
                 # an interrupt during the wait is raised when the wait is over
-                self._connection.execute("begin immediate")
-                yield self._connection
-                self._connection.execute("commit")
+                connection.execute("begin immediate")
+                yield connection
+                connection.execute("commit")
             except BaseException:  # also on Ctrl-C: all or nothing is written
-                if is_outer and self._connection.in_transaction:
-                    self._connection.execute("rollback")
+                if is_outer and connection.in_transaction:
+                    connection.execute("rollback")
                 raise
-            self._log.shorten(self._connection)
+            self._log.shorten(connection)
 
     def claim(self, ids: Sequence[int]) -> list[int]:
         """Return those of these parts of the tape that no other process derives at the moment.
@@ -176,20 +179,29 @@ class Store:
             raise RelightError(
                 f"the database {self.path} is in use by another thread", "try again later"
             )
+        before, self._patience = self._patience, seconds
         try:
-            with readable_errors(self.path):
-                self._connection.execute(f"pragma busy_timeout = {round(seconds * 1000)}")
-            try:
-                yield
-            finally:
-                self._connection.execute(f"pragma busy_timeout = {BUSY_SECONDS * 1000}")
+            yield
         finally:
+            self._patience = before
             self._lock.release()
+
+    @contextmanager
+    def _using(self) -> Iterator[Connection]:
+        """The connection, for this thread alone; it waits for other writers as long as it should.
+
+        SQLite compiles this pragma each time, which takes as long as a small update.
+        """
+        with self._lock, readable_errors(self.path):
+            if self._wait_seconds != self._patience:
+                self._connection.execute(f"pragma busy_timeout = {round(self._patience * 1000)}")
+                self._wait_seconds = self._patience
+            yield self._connection
 
     def run(self, statement: str) -> None:
         """Run a statement that must be outside of a transaction."""
-        with self._lock, readable_errors(self.path):
-            self._connection.execute(statement)
+        with self._using() as connection:
+            connection.execute(statement)
 
     def keep_up(self, what: Upkeep) -> None:
         self.run(UPKEEP[what])

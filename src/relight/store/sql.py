@@ -96,16 +96,19 @@ def merge_rows(database: Connection, table: str, rows: Sequence[Any], *, rule: s
 
 def insert_part(database: Connection, part: Any) -> int | None:
     """Write a part of the tape; return its id, None if there is one at its place already."""
-    if not isinstance(database, sqlite3.Connection):
+    shape: type[Struct] = type(part)
+    rest = "returning id"
+    if isinstance(database, sqlite3.Connection):
+        rest = f"on conflict do nothing {rest}"
+    else:
         from relight.store.months import prepare_months
 
         prepare_months(database, "tape_part", [part.recorded_at])
-    place = (part.origin_id, part.part, part.generation, part.position)
-    if database.execute(f"select 1 from tape_part where {SAME_PLACE}", place).fetchone():
-        return None
-    shape: type[Struct] = type(part)
-    statement = insert_into("tape_part", shape, "returning id")
-    return int(database.execute(statement, astuple(part)).fetchone()[0])
+        place = (part.origin_id, part.part, part.generation, part.position)
+        if database.execute(f"select 1 from tape_part where {SAME_PLACE}", place).fetchone():
+            return None
+    row = database.execute(insert_into("tape_part", shape, rest), astuple(part)).fetchone()
+    return int(row[0]) if row else None
 
 
 def read(

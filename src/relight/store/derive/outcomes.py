@@ -1,37 +1,50 @@
 """Outcomes of sessions and runs, judged again whenever their evidence changes."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from collections.abc import Collection, Iterable, Sequence
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict, replace
 
 from relight.judging.admissions import Admissions
 from relight.judging.outcomes import STOPPED, OutcomeEvidence, judge_outcome
 from relight.judging.spirals import SPIRAL_MINIMUM, JudgedCall, Spiral, find_open_spiral
+from relight.model import Ending, OutcomeName
 from relight.store.derive.scores import COMMITTED, HARMLESS, SUBMITTED, read_work
 from relight.store.jobs import IS_NAMED_AFTER
-from relight.store.sql import Connection, S, count_if, differs, read, write_touched
+from relight.store.sql import Connection, count_if, read, write_touched
 
-EVIDENCE = """
+# The last message is a reaction only if another one came before it. Two rows are enough to know;
+# a sum of all would take longer with each message.
+LAST_WORDS = """
+    from session_words where session_id = session.id and user_messages > 0
+    order by position desc limit
+"""
+EVIDENCE = f"""
     select label.outcome as label, label.why as label_why, run.id as run_id,
         run.status as ledger_status, run.error as ledger_error,
         session.told_outcome as source_outcome,
         session.script_error, session.ending, session.answer, session.prompted_at,
         coalesce(job.prompt, session.title) as task,
-        session.project, session.title, session.ended_at
+        failed.failure as api_failure, failed.failure_text as api_failure_text,
+        (select last_words {LAST_WORDS} 1) as last_words,
+        (select coalesce(sum(user_messages), 0) from (select user_messages {LAST_WORDS} 2) as late)
+            as late_messages,
+        session.project, session.title, session.ended_at,
+        session.outcome, session.outcome_evidence, session.points_to
     from session
     left join label on label.session_id = session.id
     left join run on run.session_id = session.id
     left join job on job.id = run.job_id
+    left join turn as failed on failed.id = (
+        select id from turn
+        where session_id = session.id and failure is not null
+            and coalesce(role, '') <> 'reference'
+        order by at desc nulls last limit 1
+    )
     where session.id = ?
 """
-LAST_API_FAILURE = """
-    select failure as api_failure, failure_text as api_failure_text from turn
-    where session_id = ? and failure is not null and coalesce(role, '') <> 'reference'
-    order by at desc nulls last limit 1
-"""
+NO_FLAGS: frozenset[str] = frozenset()
 # a spiral at the end has some of its calls, and tests that were run last are, among so many
 LATE = 30
 CALLS_BACKWARDS = """
@@ -43,16 +56,9 @@ COUNT_CALLS = f"""
     from tool_call where session_id = ? and label <> 'unknown'
         and coalesce(kind, '') not in ({", ".join(f"'{kind}'" for kind in STOPPED)})
 """
-WRITE = f"""
+WRITE = """
     update session set outcome = :outcome, outcome_evidence = :evidence, points_to = :points_to
-    where id = :id and ({differs("outcome", ":outcome")}
-        or {differs("outcome_evidence", ":evidence")} or {differs("points_to", ":points_to")})
-"""
-# The last message is a reaction only if another one came before it. Two rows are enough to know;
-# a sum of all would take longer with each message.
-LAST_WORDS = """
-    select last_words, user_messages from session_words
-    where session_id = ? and user_messages > 0 order by position desc limit 2
+    where id = :id
 """
 # A short title is not a task ("hi", "continue"), and programs ask the same thing every day.
 LEAST_TITLE = 20
@@ -70,6 +76,9 @@ ASKED_BEFORE = f"""
         and earlier.ended_at >= session.started_at - {ASKED_WITHIN}
 """
 PROVEN = "proven_signs"
+STANDARDS = """
+    select (select value from meta where key = ?), exists (select 1 from told_outcome)
+"""
 # Relight's runs are judged when they end, and pushed ones on the machine that has their words.
 IS_JUDGED_HERE = "source <> 'relight' and machine_id is null"
 WRITE_RUN = f"""
@@ -93,27 +102,30 @@ SESSIONLESS = f"select id, status, error from run where session_id is null and {
 class SessionEvidence(Struct, frozen=True):
     """The store's evidence about a session's end."""
 
-    label: str | None
+    label: OutcomeName | None
     label_why: str | None
     run_id: int | None
     ledger_status: str | None
     ledger_error: str | None
-    source_outcome: str | None
+    source_outcome: OutcomeName | None
     script_error: str | None
-    ending: str | None
+    ending: Ending | None
     answer: str | None
     prompted_at: int | None
     task: str | None
+    # of the last failed model call
+    api_failure: str | None
+    api_failure_text: str | None
+    # of a person in the last part that has any, and the messages in the last two
+    last_words: Literal["thanks", "correction"] | None
+    late_messages: int
     project: str | None
     title: str | None
     ended_at: int | None
-
-
-class ApiFailure(Struct, frozen=True):
-    """The last failed model call of a session."""
-
-    api_failure: str | None = None
-    api_failure_text: str | None = None
+    # as judged before
+    outcome: str | None
+    outcome_evidence: str | None
+    points_to: str | None
 
 
 class LateCall(Struct, frozen=True):
@@ -129,22 +141,12 @@ class LateCall(Struct, frozen=True):
     at: int | None
 
     @property
-    def is_harmless(self) -> bool:
-        return self.does(HARMLESS)
-
-    def does(self, flag: str) -> bool:
-        """True if the kind of work of this call has a flag."""
-        return bool(self.work) and flag in read_work(self.work or "")[1]
+    def flags(self) -> frozenset[str]:
+        """The flags of the kind of work of this call."""
+        return read_work(self.work)[1] if self.work else NO_FLAGS
 
     def is_before(self, at: int | None) -> bool:
         return self.at is not None and at is not None and self.at < at
-
-
-class LastWords(Struct, frozen=True):
-    """The last words of a person in one part of a session, and the messages there."""
-
-    last_words: Literal["thanks", "correction"] | None
-    user_messages: int
 
 
 class CallCounts(Struct, frozen=True):
@@ -185,20 +187,32 @@ def refresh(
     judged_ids = {*touched, *(found for (found,) in joined)}
     write_touched(database, judged_ids)
     judged_ids.update(found for (found,) in database.execute(ASKED_BEFORE))
-    proven = read_proven(database)
-    for session_id in judged_ids:
-        _judge_session(database, session_id, proven, admissions or {})
-    if database.execute("select 1 from told_outcome limit 1").fetchone():
+    judge(database, judged_ids, admissions)
+    return judged_ids
+
+
+def judge(
+    database: Connection, sessions: Collection[int], admissions: Admissions | None = None
+) -> None:
+    """Judge these sessions, and no other that their evidence bears on."""
+    proven, has_told = database.execute(STANDARDS, (PROVEN,)).fetchone()
+    kinds = _decode_proven(proven)
+    for session_id in sessions:
+        _judge_session(database, session_id, kinds, admissions or {})
+    if has_told:
         from relight.store.derive.machines import apply_told
 
-        apply_told(database, judged_ids)
-    return judged_ids
+        apply_told(database, sessions)
 
 
 def read_proven(database: Connection) -> frozenset[str]:
     """Return the kinds of signs that the user's labels have proven."""
     row = database.execute("select value from meta where key = ?", (PROVEN,)).fetchone()
-    return frozenset(msgspec.json.decode(row[0], type=list[str])) if row else frozenset()
+    return _decode_proven(row[0] if row else None)
+
+
+def _decode_proven(value: str | None) -> frozenset[str]:
+    return frozenset(msgspec.json.decode(value, type=list[str])) if value else NO_FLAGS
 
 
 def write_proven(database: Connection, kinds: Iterable[str]) -> None:
@@ -216,15 +230,17 @@ def _judge_session(
     proven: frozenset[str],
     admissions: Admissions,
 ) -> None:
-    seen = read_evidence(database, session_id)
-    if seen is None:
+    found = read(database, SessionEvidence, EVIDENCE, (session_id,))
+    if not found:
         return
-    if known := admissions.get(seen.answer or ""):
-        seen = replace(seen, admission=known)
+    before = found[0]
+    seen = _gather_evidence(database, session_id, before, admissions)
     judged = judge_outcome(seen, proven)
     evidence = msgspec.json.encode(judged.evidence).decode()
     values = {"outcome": judged.outcome, "evidence": evidence, "id": session_id}
-    database.execute(WRITE, {**values, "points_to": judged.points_to})
+    after = (judged.outcome, evidence, judged.points_to)
+    if after != (before.outcome, before.outcome_evidence, before.points_to):
+        database.execute(WRITE, {**values, "points_to": judged.points_to})
     if seen.is_run:
         database.execute(WRITE_RUN, values)
 
@@ -232,29 +248,36 @@ def _judge_session(
 def read_evidence(database: Connection, session_id: int) -> OutcomeEvidence | None:
     """Return the evidence about a session, and about the run that it belongs to."""
     found = read(database, SessionEvidence, EVIDENCE, (session_id,))
-    if not found:
-        return None
-    facts = asdict(found[0])
-    is_run = facts.pop("run_id") is not None
-    prompted_at = facts.pop("prompted_at")
-    named = {name: facts.pop(name) for name in ("project", "title", "ended_at")}
-    failure = _read_first(database, ApiFailure, LAST_API_FAILURE, session_id)
+    return _gather_evidence(database, session_id, found[0], {}) if found else None
+
+
+def _gather_evidence(
+    database: Connection, session_id: int, session: SessionEvidence, admissions: Admissions
+) -> OutcomeEvidence:
+    prompted_at, is_run = session.prompted_at, session.run_id is not None
     late = read(database, LateCall, f"{CALLS_BACKWARDS} limit {LATE}", (session_id,))
     last = late[0] if late else None
     # a request that needed no call is not judged by the calls before it
     is_stale = last is None or last.is_before(prompted_at)
-    has_failed = last is not None and last.label == "error" and not is_stale
-    counts = (
-        _read_first(database, CallCounts, COUNT_CALLS, session_id) if has_failed else CallCounts()
-    )
+    counts = CallCounts()
+    if last is not None and last.label == "error" and not is_stale:
+        (counts,) = read(database, CallCounts, COUNT_CALLS, (session_id,))
     spiral = None if is_stale else _find_spiral(late)
     if spiral and len(late) == LATE:  # it may have begun earlier
         spiral = _find_spiral(read(database, LateCall, CALLS_BACKWARDS, (session_id,)))
     return OutcomeEvidence(
-        **facts,
-        **asdict(failure),
-        **asdict(counts),
+        label=session.label,
+        label_why=session.label_why,
         is_run=is_run,
+        ledger_status=session.ledger_status,
+        ledger_error=session.ledger_error,
+        source_outcome=session.source_outcome,
+        script_error=session.script_error,
+        task=session.task,
+        ending=session.ending,
+        answer=session.answer,
+        api_failure=session.api_failure,
+        api_failure_text=session.api_failure_text,
         last_call_label=last.label if last else None,
         last_call_kind=last.kind if last else None,
         last_call_tool=last.tool if last else None,
@@ -262,35 +285,33 @@ def read_evidence(database: Connection, session_id: int) -> OutcomeEvidence | No
         last_tests=_find_last_tests(late, prompted_at),
         spiral_tool=spiral.tool if spiral else None,
         spiral_count=spiral.count if spiral else 0,
-        is_submitted=last is not None and not is_stale and last.does(SUBMITTED),
+        judged_calls=counts.judged_calls,
+        failed_calls=counts.failed_calls,
+        is_submitted=last is not None and not is_stale and SUBMITTED in last.flags,
         is_committed=_is_committed(late),
-        last_words=_read_last_words(database, session_id),
-        asked_again_at=None if is_run else _find_asked_again(database, named),
+        # a reaction only if another message came before it
+        last_words=session.last_words if session.late_messages > 1 else None,
+        asked_again_at=None if is_run else _find_asked_again(database, session),
+        admission=admissions.get(session.answer or ""),
     )
 
 
 def _is_committed(late: Sequence[LateCall]) -> bool:
     """True if a commit or push worked, and nothing was changed after it."""
     for call in late:
-        if call.does(COMMITTED):
+        flags = call.flags
+        if COMMITTED in flags:
             return call.label == "ok"
-        if not call.is_harmless and not call.does(SUBMITTED):
+        if HARMLESS not in flags and SUBMITTED not in flags:
             return False
     return False
 
 
-def _read_last_words(
-    database: Connection, session_id: int
-) -> Literal["thanks", "correction"] | None:
-    rows = read(database, LastWords, LAST_WORDS, (session_id,))
-    has_earlier = sum(row.user_messages for row in rows) > 1
-    return rows[0].last_words if has_earlier else None
-
-
-def _find_asked_again(database: Connection, named: dict[str, Any]) -> int | None:
+def _find_asked_again(database: Connection, session: SessionEvidence) -> int | None:
     """Return the time of the next session with the same task in the same project."""
-    if len(named["title"] or "") < LEAST_TITLE or named["ended_at"] is None:
+    if len(session.title or "") < LEAST_TITLE or session.ended_at is None:
         return None
+    named = {"title": session.title, "project": session.project, "ended_at": session.ended_at}
     found: int | None = database.execute(ASKED_AGAIN, named).fetchone()[0]
     return found
 
@@ -307,7 +328,7 @@ def _find_spiral(calls: Sequence[LateCall]) -> Spiral | None:
             call.tool,
             str(call.fingerprint),
             call.label or "unknown",
-            is_harmless=call.is_harmless,
+            is_harmless=HARMLESS in call.flags,
         )
         for call in reversed(calls)
         if call.kind not in STOPPED
@@ -320,7 +341,8 @@ def _find_last_tests(late: Sequence[LateCall], prompted_at: int | None) -> str |
     for call in late:
         if call.tests:
             return None if call.is_before(prompted_at) else call.tests
-        if not call.is_harmless and not call.does(SUBMITTED):
+        flags = call.flags
+        if HARMLESS not in flags and SUBMITTED not in flags:
             return None
     return None
 
@@ -335,8 +357,3 @@ def _judge_sessionless(database: Connection) -> None:
             "update run set outcome = ?, outcome_evidence = ? where id = ?",
             (judged.outcome, msgspec.json.encode(judged.evidence).decode(), run_id),
         )
-
-
-def _read_first(database: Connection, shape: type[S], statement: str, session_id: int) -> S:
-    rows = read(database, shape, statement, (session_id,))
-    return rows[0] if rows else shape()

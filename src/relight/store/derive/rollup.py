@@ -4,14 +4,13 @@
 `session_hour` has turns by hour, `position_day` has calls by their place in the session.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from relight.model import AMOUNTS, TOKENS, WHOLE_TOKENS
 from relight.store.derive.pricing import NAMED
-from relight.store.sql import Connection, add_up, flag, greatest, insert, read, same, write_touched
+from relight.store.sql import Connection, add_up, flag, write_touched
 from relight.times import day_reader
 
 # The amounts of one turn. A failed call is no turn, but what it cost counts, or that its cost is
@@ -24,6 +23,7 @@ UNPRICED_TURNS = """case when cost_nanos is not null then 0
     when calls = 0 and usage_status <> 'reconciled' then 1 else calls end"""
 COST_NANOS = "case when cost_status = 'included' then 0 else coalesce(cost_nanos, 0) end"
 INCLUDED_NANOS = "case when cost_status = 'included' then coalesce(cost_nanos, 0) else 0 end"
+TOUCHED = "session_id in (select id from touched)"
 NO_NUMBER, NO_TEXT = "cast(null as bigint)", "cast(null as text)"
 NO_TOKENS = ", ".join([NO_NUMBER] * len(TOKENS))
 SUMS = ", ".join(f"sum({name})" for name in AMOUNTS)
@@ -149,14 +149,6 @@ CALL_SUMS = f"""
         sum(failed_turns) as failed_turns, max(at) as last_at
     from ({CALLS}) as counted group by {CALL_KEYS}
 """
-NULLABLE = ("project", "model", "provider", "tool", "kind", "machine_id")
-SHIFT_CALLS = f"""
-    update call_day set tool_calls = tool_calls + :tool_calls,
-        tool_failures = tool_failures + :tool_failures,
-        failed_turns = failed_turns + :failed_turns, last_at = {greatest("last_at", ":last_at")}
-    where session_id = :session_id and root_id = :root_id and day = :day and source = :source
-        and {" and ".join(same(name, f":{name}") for name in NULLABLE)}
-"""
 # an hour ends with its last moment, as blocks of five hours do
 ADD_HOURS = f"""
     insert into session_hour
@@ -169,24 +161,14 @@ ADD_HOURS = f"""
         from turn where at is not null
     ) as used join session on session.id = used.session_id
     where used.tokens > 0 and used.{{test}} group by used.session_id, hour, session.source
-    on conflict (session_id, hour) do update set turns = session_hour.turns + excluded.turns,
-        unpriced_turns = session_hour.unpriced_turns + excluded.unpriced_turns,
-        tokens = session_hour.tokens + excluded.tokens,
-        nanos = case when excluded.nanos is null then session_hour.nanos
-            else coalesce(session_hour.nanos, 0) + excluded.nanos end
 """
 
 # the first places of the ranges that calls are summed by
 RANGES = (1, 11, 31, 101, 301)
-# the place of each call of these sessions, and of single calls of a session that goes on
+# the place of each call
 NUMBERED = """sum(tool_calls) over (
         partition by session_id order by at nulls last, place nulls last rows unbounded preceding
     ) + failed_turns"""
-COUNTED = """failed_turns + (
-        select count(*) from tool_call as other where other.session_id = calls.session_id
-            and (other.at < calls.at
-                or other.at = calls.at and other.place <= coalesce(calls.place, other.place))
-    )"""
 
 
 def find_range(number: str) -> str:
@@ -200,15 +182,15 @@ def find_range(number: str) -> str:
 ADD_POSITIONS = f"""
     insert into position_day (session_id, day, position, root_id, source, project, machine_id,
         tool_calls, tool_failures, failed_turns, failed_at)
-    select session_id, day, position, root_id, source, project, machine_id, {{sign}} * tool_calls,
-        {{sign}} * tool_failures, {{sign}} * failed_turns, failed_at
+    select session_id, day, position, root_id, source, project, machine_id, tool_calls,
+        tool_failures, failed_turns, failed_at
     from (
         select session_id, day, {find_range("number")} as position, sum(tool_calls) as tool_calls,
             sum(tool_failures) as tool_failures, sum(failed_turns) as failed_turns,
             max(case when tool_failures + failed_turns > 0 then at end) as failed_at
         from (
             select session_id, day, at, tool_calls, tool_failures, failed_turns,
-                {{number}} as number
+                {NUMBERED} as number
             from (
                 select session_id, coalesce(day, 'unknown') as day, at, place, 1 as tool_calls,
                     {flag("label = 'error'")} as tool_failures, 0 as failed_turns
@@ -219,12 +201,6 @@ ADD_POSITIONS = f"""
             ) as calls
         ) as numbered group by session_id, day, {find_range("number")}
     ) as summed join session on session.id = summed.session_id
-    where true
-    on conflict (session_id, day, position) do update
-        set tool_calls = position_day.tool_calls + excluded.tool_calls,
-            tool_failures = position_day.tool_failures + excluded.tool_failures,
-            failed_turns = position_day.failed_turns + excluded.failed_turns,
-            failed_at = {greatest("position_day.failed_at", "excluded.failed_at")}
 """
 
 
@@ -249,25 +225,16 @@ def refresh(database: Connection, touched: Iterable[int]) -> None:
 
 
 def _refresh_hours(database: Connection) -> None:
-    touched = "session_id in (select id from touched)"
-    database.execute(f"delete from session_hour where {touched}")
-    database.execute(ADD_HOURS.format(test=touched))
-
-
-def add_hours(database: Connection, ids: Sequence[int]) -> None:
-    """Add new turns, later than all others of their session, to the sums by hour."""
-    if ids:
-        named, among = _name_ids(ids)
-        database.execute(ADD_HOURS.format(test=among), named)
+    database.execute(f"delete from session_hour where {TOUCHED}")
+    database.execute(ADD_HOURS.format(test=TOUCHED))
 
 
 def _refresh_calls(database: Connection) -> None:
-    touched = "session_id in (select id from touched)"
-    database.execute(f"delete from call_day where {touched}")
+    database.execute(f"delete from call_day where {TOUCHED}")
     columns = f"{CALL_KEYS}, tool_calls, tool_failures, failed_turns, last_at"
-    database.execute(f"insert into call_day ({columns}) {CALL_SUMS.format(test=touched)}")
-    database.execute(f"delete from position_day where {touched}")
-    database.execute(ADD_POSITIONS.format(test=touched, number=NUMBERED, sign="1"))
+    database.execute(f"insert into call_day ({columns}) {CALL_SUMS.format(test=TOUCHED)}")
+    database.execute(f"delete from position_day where {TOUCHED}")
+    database.execute(ADD_POSITIONS.format(test=TOUCHED))
 
 
 def _refresh_silent(database: Connection) -> None:
@@ -279,34 +246,3 @@ def _refresh_silent(database: Connection) -> None:
     read_day = days_of(database)
     values = [{"id": found, "day": read_day(at)} for found, at in silent]
     database.executemany(REFRESH_SILENT, values)
-
-
-def shift_calls(database: Connection, ids: Sequence[int], sign: int) -> None:
-    """Add these calls and turns to the roll-ups of calls, or subtract them, as they are now.
-
-    So the next event of a live session is counted without reading all that came before it. No call
-    of the session may be later than those that are added.
-    """
-    if not ids:
-        return
-    named, among = _name_ids(ids)
-    rows = read(database, CallDayRow, CALL_SUMS.format(test=among), named)
-    for row in rows:
-        values = asdict(row)
-        for name in ("tool_calls", "tool_failures", "failed_turns"):
-            values[name] *= sign
-        if not database.execute(SHIFT_CALLS, values).rowcount:
-            insert(database, "call_day", [row])
-    database.execute(ADD_POSITIONS.format(test=among, number=COUNTED, sign=str(sign)), named)
-    if sign < 0 and rows:
-        for table in ("call_day", "position_day"):
-            database.execute(
-                f"delete from {table} where session_id = ? and tool_calls = 0 and failed_turns = 0",
-                (rows[0].session_id,),
-            )
-
-
-def _name_ids(ids: Sequence[int]) -> tuple[dict[str, int], str]:
-    """Return ids by name, and their test: a statement that is the same each time is cached."""
-    named = {f"id{number}": one for number, one in enumerate(ids)}
-    return named, f"id in ({', '.join(f':{name}' for name in named)})"

@@ -222,6 +222,15 @@ def turn_row(source: str, turn_id: int, day: str | None, turn: Turn, *, cost: Co
     )
 
 
+def price_turns(piece: Sealed, price: Callable[..., Cost]) -> list[TurnRow]:
+    """The rows of a piece's turns."""
+    source = piece.source
+    return [
+        turn_row(source, found, day, turn, cost=price(found, turn, source=source))
+        for found, day, turn in piece.turns
+    ]
+
+
 def name_request(source: str, turn: Turn) -> int | None:
     """The hash of a request's id, by which a call and its report know each other."""
     return None if turn.request is None else row_id("request", source, turn.request)

@@ -31,6 +31,10 @@ OF_SESSION = f"""
 # a program that continues its session begins a part, whose name is made by chance
 BY_PART = "over (partition by origin_id, part)"
 AS_BEGUN = f"min(recorded_at) {BY_PART}, min(id) {BY_PART}"
+HAS_NOTES = """
+    select exists (select 1 from unreadable where origin_id = ? and part = ?),
+        exists (select 1 from set_aside where origin_id = ? and part = ?)
+"""
 LEVEL = 1  # a tenth larger than level 3, in three quarters of the time
 
 
@@ -173,8 +177,9 @@ def write_place(database: Connection, piece: "Sealed", *, is_forgotten: bool = F
     now = int(time.time() * 1000)
     # a database is shared with other sessions, each of which is a part
     path = str(origin_id) if is_forgotten and not after.part else after.path
-    origin = OriginRow(origin_id, piece.source, path)
-    insert(database, "origin", [origin], on_conflict="on conflict do nothing")
+    if not before.offset:  # what continues has its row already
+        origin = OriginRow(origin_id, piece.source, path)
+        insert(database, "origin", [origin], on_conflict="on conflict do nothing")
     tape_part_id = None
     if piece.records and piece.owner_id is not None:
         part = TapePartRow(
@@ -190,25 +195,26 @@ def write_place(database: Connection, piece: "Sealed", *, is_forgotten: bool = F
             records=piece.records,
         )
         tape_part_id = insert_part(database, part)
-    # lines that could not be read here before can be read now
-    database.execute(
-        "delete from unreadable where origin_id = ? and part = ? and position = ?",
-        (origin_id, after.part, piece.start),
-    )
+    place = (origin_id, after.part, piece.start)
+    has_bad_lines, has_set_aside = database.execute(HAS_NOTES, (*place[:2], *place[:2])).fetchone()
+    if has_bad_lines:  # what could not be read here before can be read now
+        database.execute(
+            "delete from unreadable where origin_id = ? and part = ? and position = ?", place
+        )
     bad_lines = [
         UnreadableRow(origin_id, after.part, bad.offset, bad.reason, now)
         for bad in piece.unreadable
     ]
     insert(database, "unreadable", bad_lines, on_conflict="on conflict do nothing")
-    database.execute(
-        "delete from set_aside where origin_id = ? and part = ?"
-        " and (position = ? or generation <> ?)",
-        (origin_id, after.part, piece.start, before.generation),
-    )
+    if has_set_aside:
+        database.execute(
+            "delete from set_aside where origin_id = ? and part = ?"
+            " and (position = ? or generation <> ?)",
+            (*place, before.generation),
+        )
     if piece.set_aside:
         from relight.store.write.set_aside import write_set_aside
 
-        place = (origin_id, after.part, piece.start)
         write_set_aside(database, place, before.generation, piece.set_aside)
     mark = MarkRow(
         origin_id=origin_id,

@@ -1,0 +1,313 @@
+"""What the next event of a live session adds to the sums of the session.
+
+The rows of `session_day`, `session_hour`, `call_day` and `position_day` become those that
+`rollup.refresh` would write, at a cost that does not grow with the session.
+"""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from relight.model import AMOUNTS, TOKENS, WHOLE_TOKENS
+from relight.store.derive.pricing import NAMED
+from relight.store.derive.rollup import RANGES, CallDayRow
+from relight.store.sql import Connection, greatest, insert, same
+from relight.store.write.rows import TurnRow
+from relight.store.write.seal import CallRow
+
+HOUR_MS = 3_600_000
+ADDED = ", ".join(
+    f"{name} = case when :{name} is null then {name} else coalesce({name}, 0) + :{name} end"
+    for name in AMOUNTS
+)
+ADD = f"""
+    update session_day set {ADDED}, wall_ms = case when wall_ms > 0 then :wall_ms else 0 end
+    where session_id = :session_id and day = :day and {same("model", ":model")}
+        and {same("provider", ":provider")}
+    returning wall_ms
+"""
+# the wall time is in the row of the first turn, which later events do not change
+WIDEN = "update session_day set wall_ms = ? where session_id = ? and wall_ms > 0"
+INSERT = f"""
+    insert into session_day (session_id, root_id, day, source, project, model, provider, branch,
+        machine_id, {", ".join(AMOUNTS)}, wall_ms)
+    select id, root_id, :day, source, project, :model, :provider, branch, machine_id,
+        {", ".join(f":{name}" for name in AMOUNTS)}, 0
+    from session where id = :session_id
+"""
+SAME_KEYS = " and ".join(same(name, f":{name}") for name in ("model", "provider", "tool", "kind"))
+SHIFT = f"""
+    update call_day set tool_calls = tool_calls + :tool_calls,
+        tool_failures = tool_failures + :tool_failures,
+        failed_turns = failed_turns + :failed_turns, last_at = {{last_at}}
+    where session_id = :session_id and day = :day and {SAME_KEYS}
+"""
+SHIFT_CALLS = SHIFT.format(last_at=greatest("last_at", ":last_at"))
+# a call that turned out to have failed leaves the row of those that did not
+TAKE_CALLS = SHIFT.format(
+    last_at=f"""(
+        select tool_call.at from tool_call join turn on turn.id = tool_call.turn_id
+        where tool_call.session_id = :session_id and coalesce(tool_call.day, 'unknown') = :day
+            and tool_call.tool = :tool and {same("tool_call.kind", ":kind")}
+            and {same(NAMED.format("turn.model"), ":model")}
+            and {same("turn.provider", ":provider")}
+        order by tool_call.at desc nulls last limit 1
+    )"""
+)
+DROP_EMPTY = "delete from call_day where session_id = ? and tool_calls = 0 and failed_turns = 0"
+COUNT_LATER = """
+    select count(*) from tool_call
+    where session_id = ? and at >= ? and (at > ? or place > ?)
+"""
+
+Sums = dict[str, int | None]
+NOTHING: Sums = {name: None if name in TOKENS else 0 for name in AMOUNTS}
+
+
+class Group(Struct, frozen=True):
+    """The day, model and provider of a roll-up row."""
+
+    day: str | None
+    model: str | None
+    provider: str | None
+
+
+class EarlierCall(Struct, frozen=True):
+    """A call that is recorded already, perhaps without its result."""
+
+    place: int
+    turn_id: int | None
+    at: int | None
+    day: str | None
+    tool: str
+    label: str | None
+    kind: str | None
+    finished_at: int | None
+
+
+class Owner(Struct, frozen=True):
+    """The session that sums belong to, as their rows name it."""
+
+    session_id: int
+    root_id: int
+    source: str
+    project: str | None
+    machine_id: int | None
+
+
+class HourRow(Struct, frozen=True):
+    """A row of `session_hour`."""
+
+    session_id: int
+    hour: int
+    source: str
+    first_at: int
+    turns: int
+    unpriced_turns: int
+    tokens: int
+    nanos: int | None
+
+
+class PositionRow(Struct, frozen=True):
+    """A row of `position_day`."""
+
+    session_id: int
+    day: str
+    position: int
+    root_id: int
+    source: str
+    project: str | None
+    machine_id: int | None
+    tool_calls: int
+    tool_failures: int
+    failed_turns: int
+    failed_at: int | None
+
+
+def _add_all(table: str, names: Iterable[str]) -> str:
+    return ", ".join(f"{name} = {table}.{name} + excluded.{name}" for name in names)
+
+
+ADD_HOUR = f"""on conflict (session_id, hour) do update set
+    {_add_all("session_hour", ("turns", "unpriced_turns", "tokens"))},
+    nanos = case when excluded.nanos is null then session_hour.nanos
+        else coalesce(session_hour.nanos, 0) + excluded.nanos end
+"""
+ADD_POSITION = f"""on conflict (session_id, day, position) do update set
+    {_add_all("position_day", ("tool_calls", "tool_failures", "failed_turns"))},
+    failed_at = {greatest("position_day.failed_at", "excluded.failed_at")}
+"""
+
+
+class Counts(Struct):
+    """What is added to one row of the sums of calls."""
+
+    tool_calls: int = 0
+    tool_failures: int = 0
+    failed_turns: int = 0
+    at: int | None = None
+
+    def add(self, at: int | None, *, calls: int = 0, failures: int = 0, turns: int = 0) -> None:
+        self.tool_calls += calls
+        self.tool_failures += failures
+        self.failed_turns += turns
+        self.at = max((one for one in (self.at, at) if one is not None), default=None)
+
+
+class Additions:
+    """The changes of the sums of a session; nothing in it is later than what is added."""
+
+    def __init__(self, owner: Owner, *, calls_before: int) -> None:
+        self._owner = owner
+        self._calls_before = calls_before
+        self._days: dict[Group, Sums] = {}
+        self._hours: list[HourRow] = []
+        # by the group, tool and kind of failure
+        self._calls: dict[tuple[Group, str | None, str | None], Counts] = {}
+        # by the day and the first place of the range
+        self._positions: dict[tuple[str, int], Counts] = {}
+
+    def add_turn(self, turn: TurnRow, *, calls_before: int) -> None:
+        """Add a turn; a failed one is at the place of the tool call that it did not make."""
+        day = turn.day or "unknown"
+        group = Group(day, turn.model, turn.provider)
+        _add_turn(self._days, group, turn)
+        tokens = sum(getattr(turn, name) or 0 for name in WHOLE_TOKENS)
+        if tokens and turn.at is not None:
+            self._hours.append(_make_hour(self._owner, turn, at=turn.at, tokens=tokens))
+        if turn.failure is not None:
+            self._count(group, None, turn.failure).add(turn.at, turns=1)
+            self._place(day, calls_before + 1).add(turn.at, turns=1)
+
+    def add_call(self, call: CallRow, group: Group, *, place: int) -> None:
+        """Add a call that is the session's next; `place` counts from its first."""
+        failed = int(call.label == "error")
+        self._add(group, 1, failed)
+        day = call.day or "unknown"
+        own = Group(day, group.model, group.provider)
+        self._count(own, call.tool, call.kind).add(call.at, calls=1, failures=failed)
+        self._place(day, place).add(call.at if failed else None, calls=1, failures=failed)
+
+    def finish_call(
+        self, database: Connection, call: CallRow, group: Group, earlier: EarlierCall
+    ) -> None:
+        """Add what the result of a recorded call changes; one with a result stays as it is."""
+        if earlier.finished_at is not None:
+            return
+        day, at = earlier.day or "unknown", earlier.at
+        before, after = int(earlier.label == "error"), int(call.label == "error")
+        own = Group(day, group.model, group.provider)
+        if (earlier.kind, before) != (call.kind, after):
+            self._count(own, earlier.tool, earlier.kind).add(at, calls=-1, failures=-before)
+            self._count(own, earlier.tool, call.kind).add(at, calls=1, failures=after)
+        if before != after:
+            self._add(group, 0, after - before)
+            values = (self._owner.session_id, at, at, earlier.place)
+            (later,) = database.execute(COUNT_LATER, values).fetchone()
+            place = self._calls_before - later
+            self._place(day, place).add(at if after else None, failures=after - before)
+
+    def write(self, database: Connection, *, wall_ms: int) -> None:
+        """Write the changes, and the time that has passed since the session's start."""
+        self._write_days(database, wall_ms)
+        insert(database, "session_hour", self._hours, on_conflict=ADD_HOUR)
+        self._write_calls(database)
+        owner = asdict(self._owner)
+        rows = [
+            PositionRow(
+                **owner,
+                day=day,
+                position=position,
+                tool_calls=counts.tool_calls,
+                tool_failures=counts.tool_failures,
+                failed_turns=counts.failed_turns,
+                failed_at=counts.at,
+            )
+            for (day, position), counts in self._positions.items()
+        ]
+        insert(database, "position_day", rows, on_conflict=ADD_POSITION)
+
+    def _write_days(self, database: Connection, wall_ms: int) -> None:
+        is_widened = False
+        for group, added in self._days.items():
+            values = {"session_id": self._owner.session_id, **asdict(group), **added}
+            walls = database.execute(ADD, {**values, "wall_ms": wall_ms}).fetchall()
+            if not walls:
+                database.execute(INSERT, values)
+            is_widened |= any(before for (before,) in walls)
+        if not is_widened:
+            database.execute(WIDEN, (wall_ms, self._owner.session_id))
+
+    def _write_calls(self, database: Connection) -> None:
+        owner = asdict(self._owner)
+        for (group, tool, kind), counts in self._calls.items():
+            row = CallDayRow(
+                **owner,
+                **asdict(group),
+                tool=tool,
+                kind=kind,
+                tool_calls=counts.tool_calls,
+                tool_failures=counts.tool_failures,
+                failed_turns=counts.failed_turns,
+                last_at=counts.at,
+            )
+            shift = TAKE_CALLS if counts.tool_calls < 0 else SHIFT_CALLS
+            if not database.execute(shift, asdict(row)).rowcount:
+                insert(database, "call_day", [row])
+        if any(counts.tool_calls < 0 for counts in self._calls.values()):
+            database.execute(DROP_EMPTY, (self._owner.session_id,))
+
+    def _add(self, group: Group, calls: int, failures: int) -> None:
+        found = self._days.setdefault(group, {**NOTHING})
+        _add(found, "tool_calls", calls)
+        _add(found, "tool_failures", failures)
+
+    def _count(self, group: Group, tool: str | None, kind: str | None) -> Counts:
+        return self._calls.setdefault((group, tool, kind), Counts())
+
+    def _place(self, day: str, place: int) -> Counts:
+        position = max(first for first in RANGES if first <= max(place, 1))
+        return self._positions.setdefault((day, position), Counts())
+
+
+def sum_turns(turns: Iterable[TurnRow]) -> dict[Group, Sums]:
+    """Return the sums of turns by day, model and provider."""
+    sums: dict[Group, Sums] = {}
+    for turn in turns:
+        _add_turn(sums, Group(turn.day or "unknown", turn.model, turn.provider), turn)
+    return sums
+
+
+def _add_turn(sums: dict[Group, Sums], group: Group, turn: TurnRow) -> None:
+    """Add a turn of a live session if it counts, as `rollup.IS_COUNTED` says."""
+    has_tokens = any(getattr(turn, name) for name in WHOLE_TOKENS)
+    if not (turn.calls > 0 or turn.cost_nanos != 0 or has_tokens):
+        return
+    found = sums.setdefault(group, {**NOTHING})
+    _add(found, "turns", turn.calls)
+    _add(found, "partial_turns", turn.calls if turn.usage_status == "partial" else 0)
+    _add(found, "unpriced_turns", (turn.calls or 1) if turn.cost_nanos is None else 0)
+    for name in TOKENS:
+        _add(found, name, getattr(turn, name))
+    is_included = turn.cost_status == "included"
+    _add(found, "included_nanos" if is_included else "cost_nanos", turn.cost_nanos or 0)
+
+
+def _make_hour(owner: Owner, turn: TurnRow, *, at: int, tokens: int) -> HourRow:
+    """Return what one turn adds to its hour, which ends with its last moment."""
+    return HourRow(
+        session_id=owner.session_id,
+        hour=max(at - 1, 0) // HOUR_MS,
+        source=owner.source,
+        first_at=at,
+        turns=1,
+        unpriced_turns=int(turn.cost_nanos is None),
+        tokens=tokens,
+        nanos=turn.cost_nanos,
+    )
+
+
+def _add(sums: Sums, name: str, value: int | None) -> None:
+    if value is not None:
+        sums[name] = (sums[name] or 0) + value
