@@ -95,7 +95,10 @@ def make_visible(text: object) -> str:
     >>> make_visible("a\\x1b[31mred\\u202e")
     'a␛[31mred‹202E›'
     """
-    return HIDDEN.sub(_show_character, str(text).replace("\r\n", "\n"))
+    shown = str(text)
+    if shown.isascii() and shown.isprintable():  # most are, and a page has thousands
+        return shown
+    return HIDDEN.sub(_show_character, shown.replace("\r\n", "\n"))
 
 
 def _show_character(match: re.Match[str]) -> str:

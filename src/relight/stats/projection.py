@@ -2,7 +2,10 @@
 
 import math
 import random
+from array import array
 from collections.abc import Sequence
+from functools import lru_cache
+from operator import add
 from statistics import NormalDist, fmean
 
 from msgspec import Struct
@@ -39,14 +42,14 @@ def project_sum(so_far: float, groups: Sequence[DrawGroup], *, seed: int) -> Pro
     ProjectedSum(value=5.0, low=5.0, high=5.0)
     """
     fewest = min((len(one.values) for one in groups if one.count), default=0)
-    dice = random.Random(seed)
-    ends = []
-    for _ in range(REPLICATES):
-        end = so_far
-        for group in groups:
-            past = dice.choices(group.values, k=len(group.values))
-            end += sum(dice.choices(past, k=group.count))
-        ends.append(end)
+    ends = [so_far] * REPLICATES
+    places = _draw_places(seed, tuple((len(one.values), one.count) for one in groups))
+    for group, drawn in zip(groups, places, strict=True):
+        if not group.count:
+            continue
+        values = map(group.values.__getitem__, drawn)
+        sums = map(sum, zip(*[values] * group.count, strict=True))
+        ends = list(map(add, ends, sums))
     ends.sort()
     outside = round(REPLICATES * _find_tail(fewest))
     return ProjectedSum(
@@ -54,6 +57,21 @@ def project_sum(so_far: float, groups: Sequence[DrawGroup], *, seed: int) -> Pro
         low=ends[outside],
         high=ends[-1 - outside],
     )
+
+
+@lru_cache(maxsize=16)
+def _draw_places(seed: int, shapes: tuple[tuple[int, int], ...]) -> "list[array[int]]":
+    """Return the places of the values that replicates draw from groups of so many values.
+
+    They do not depend on the values: a page that is shown again draws nothing.
+    """
+    dice = random.Random(seed)
+    drawn: list[array[int]] = [array("l") for _ in shapes]
+    for _ in range(REPLICATES):
+        for places, (number, count) in zip(drawn, shapes, strict=True):
+            past = dice.choices(range(number), k=number)
+            places.extend(dice.choices(past, k=count))
+    return drawn
 
 
 def _find_tail(number: int) -> float:

@@ -3,10 +3,12 @@
 import re
 from collections.abc import Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, quote_plus
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from relight.errors import RelightError
 from relight.reports.filters import DEFAULT_SINCE, read_filter
@@ -14,7 +16,6 @@ from relight.store import Store
 from relight.store.queries.filters import Filter
 
 LONGEST = 200
-PLAIN = re.compile(r"[\w.~-]*", re.ASCII)
 DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 # words for the first day that pages offer, beside the spans in days
 DAY_CHOICES = ("today", "yesterday", "monday", "2w", "month", "year")
@@ -42,13 +43,13 @@ class Filters(Struct, frozen=True, kw_only=True):
 
     def link(self, path: str, /, **changes: object) -> str:
         """Return an address with these filters and the changes; None removes a parameter."""
-        values = {name: getattr(self, name) for name in NAMES} | changes
+        values = asdict(self) | changes
         kept = [
             f"{_quote(name)}={_quote(str(value))}"
             for name, value in values.items()
             if value not in (None, "") and (name, value) != ("since", DEFAULT_SINCE)
         ]
-        address = quote(path, safe="/:@")
+        address = _quote_path(path)
         return f"{address}?{'&'.join(kept)}" if kept else address
 
     def is_date(self, name: str) -> bool:
@@ -59,9 +60,17 @@ class Filters(Struct, frozen=True, kw_only=True):
 NAMES = Filters.__struct_fields__
 
 
+# a page has a thousand links, whose names and values are mostly the same
+
+
+@lru_cache(maxsize=4096)
 def _quote(text: str) -> str:
-    # a page has a thousand links, and most values need no quoting
-    return text if PLAIN.fullmatch(text) else quote_plus(text)
+    return quote_plus(text)
+
+
+@lru_cache(maxsize=4096)
+def _quote_path(path: str) -> str:
+    return quote(path, safe="/:@")
 
 
 def read_filters(query: Mapping[str, str]) -> Filters:

@@ -165,8 +165,8 @@ def moment_writer(timezone: str, form: str = "%Y-%m-%d %H:%M") -> Callable[[str 
             return UNKNOWN
         found = datetime.fromtimestamp(at / 1000, UTC)
         here = found.astimezone(zone)
-        return Markup('<time datetime="{}">{}</time>').format(
-            found.isoformat(timespec="seconds"), f"{here:{form}}"
-        )
+        # digits and signs, which need no escaping
+        at_utc = found.isoformat(timespec="seconds")
+        return Markup(f'<time datetime="{at_utc}">{here:{form}}</time>')
 
     return moment

@@ -265,6 +265,7 @@ def _gather_evidence(
     spiral = None if is_stale else _find_spiral(late)
     if spiral and len(late) == LATE:  # it may have begun earlier
         spiral = _find_spiral(read(database, LateCall, CALLS_BACKWARDS, (session_id,)))
+    recent = _look_back(late, prompted_at)
     return OutcomeEvidence(
         label=session.label,
         label_why=session.label_why,
@@ -282,13 +283,13 @@ def _gather_evidence(
         last_call_kind=last.kind if last else None,
         last_call_tool=last.tool if last else None,
         last_call_reason=last.reason if last else None,
-        last_tests=_find_last_tests(late, prompted_at),
+        last_tests=recent.tests,
         spiral_tool=spiral.tool if spiral else None,
         spiral_count=spiral.count if spiral else 0,
         judged_calls=counts.judged_calls,
         failed_calls=counts.failed_calls,
         is_submitted=last is not None and not is_stale and SUBMITTED in last.flags,
-        is_committed=_is_committed(late),
+        is_committed=recent.is_committed,
         # a reaction only if another message came before it
         last_words=session.last_words if session.late_messages > 1 else None,
         asked_again_at=None if is_run else _find_asked_again(database, session),
@@ -296,15 +297,28 @@ def _gather_evidence(
     )
 
 
-def _is_committed(late: Sequence[LateCall]) -> bool:
-    """True if a commit or push worked, and nothing was changed after it."""
+class Recent(Struct):
+    """What the last calls say, back to the last one that changed anything."""
+
+    tests: str | None = None
+    # True if a commit or push worked, and nothing was changed after it
+    is_committed: bool = False
+
+
+def _look_back(late: Sequence[LateCall], prompted_at: int | None) -> Recent:
+    """Return the result of the last tests, if they ran after the last prompt, and the commit."""
+    found, has_commit, has_tests = Recent(), False, False
     for call in late:
-        flags = call.flags
-        if COMMITTED in flags:
-            return call.label == "ok"
+        if call.tests and not has_tests:
+            has_tests = True
+            found.tests = None if call.is_before(prompted_at) else call.tests
+        flags = read_work(call.work)[1] if call.work else NO_FLAGS
+        if COMMITTED in flags and not has_commit:
+            has_commit = True
+            found.is_committed = call.label == "ok"
         if HARMLESS not in flags and SUBMITTED not in flags:
-            return False
-    return False
+            break
+    return found
 
 
 def _find_asked_again(database: Connection, session: SessionEvidence) -> int | None:
@@ -321,7 +335,7 @@ def _find_spiral(calls: Sequence[LateCall]) -> Spiral | None:
 
     The calls are given backwards.
     """
-    if sum(call.label == "error" for call in calls) < SPIRAL_MINIMUM:
+    if [call.label for call in calls].count("error") < SPIRAL_MINIMUM:
         return None
     judged = [
         JudgedCall(
@@ -334,17 +348,6 @@ def _find_spiral(calls: Sequence[LateCall]) -> Spiral | None:
         if call.kind not in STOPPED
     ]
     return find_open_spiral(judged)
-
-
-def _find_last_tests(late: Sequence[LateCall], prompted_at: int | None) -> str | None:
-    """Return the result of the last tests, if they ran after the last change and prompt."""
-    for call in late:
-        if call.tests:
-            return None if call.is_before(prompted_at) else call.tests
-        flags = call.flags
-        if HARMLESS not in flags and SUBMITTED not in flags:
-            return None
-    return None
 
 
 def _judge_sessionless(database: Connection) -> None:
