@@ -393,7 +393,9 @@ def readable_errors(path: Path) -> Iterator[None]:
             hint = "open it again; each process must open its own"
         elif "malformed" in text or "not a database" in text:
             hint = RESTORE
-        kind = UnavailableError if type(error) in TROUBLE else StoreError
+        # a fork has left its connection to the parent
+        is_trouble = type(error) in TROUBLE or "closed" in text
+        kind = UnavailableError if is_trouble else StoreError
         raise kind(f"the database {path} could not be used: {text}", hint) from error
     except UnicodeDecodeError as error:
         if b"malformed" not in error.object:

@@ -32,8 +32,8 @@ OF_SESSION = f"""
 BY_PART = "over (partition by origin_id, part)"
 AS_BEGUN = f"min(recorded_at) {BY_PART}, min(id) {BY_PART}"
 HAS_NOTES = """
-    select exists (select 1 from unreadable where origin_id = ? and part = ?),
-        exists (select 1 from set_aside where origin_id = ? and part = ?)
+    select 1 from unreadable where origin_id = ? and part = ?
+    union all select 1 from set_aside where origin_id = ? and part = ?
 """
 LEVEL = 1  # a tenth larger than level 3, in three quarters of the time
 
@@ -168,18 +168,15 @@ def _continues(before: Mark, reached: Reached | None) -> bool:
 
 
 def write_place(database: Connection, piece: "Sealed", *, is_forgotten: bool = False) -> int | None:
-    """Write a piece's tape, the lines that could not be read, and the read mark.
-
-    Return the id of the new part of the tape, if the piece has records for one.
-    """
+    """Write a piece's tape, unreadable lines and read mark; return the tape's new part, if any."""
     origin_id = row_id("origin", piece.source, piece.after.path)
     after, before = piece.after, piece.before
     now = int(time.time() * 1000)
-    # a database is shared with other sessions, each of which is a part
-    path = str(origin_id) if is_forgotten and not after.part else after.path
     if not before.offset:  # what continues has its row already
-        origin = OriginRow(origin_id, piece.source, path)
-        insert(database, "origin", [origin], on_conflict="on conflict do nothing")
+        # a database is shared with other sessions, each of which is a part
+        is_named = after.part or not is_forgotten
+        row = OriginRow(origin_id, piece.source, after.path if is_named else str(origin_id))
+        insert(database, "origin", [row], on_conflict="on conflict do nothing")
     tape_part_id = None
     if piece.records and piece.owner_id is not None:
         part = TapePartRow(
@@ -195,23 +192,12 @@ def write_place(database: Connection, piece: "Sealed", *, is_forgotten: bool = F
             records=piece.records,
         )
         tape_part_id = insert_part(database, part)
-    place = (origin_id, after.part, piece.start)
-    has_bad_lines, has_set_aside = database.execute(HAS_NOTES, (*place[:2], *place[:2])).fetchone()
-    if has_bad_lines:  # what could not be read here before can be read now
-        database.execute(
-            "delete from unreadable where origin_id = ? and part = ? and position = ?", place
-        )
-    bad_lines = [
-        UnreadableRow(origin_id, after.part, bad.offset, bad.reason, now)
-        for bad in piece.unreadable
-    ]
+    where = (origin_id, after.part)
+    place = (*where, piece.start)
+    if database.execute(HAS_NOTES, (*where, *where)).fetchone():
+        _delete_notes(database, place, before.generation)
+    bad_lines = [UnreadableRow(*where, bad.offset, bad.reason, now) for bad in piece.unreadable]
     insert(database, "unreadable", bad_lines, on_conflict="on conflict do nothing")
-    if has_set_aside:
-        database.execute(
-            "delete from set_aside where origin_id = ? and part = ?"
-            " and (position = ? or generation <> ?)",
-            (*place, before.generation),
-        )
     if piece.set_aside:
         from relight.store.write.set_aside import write_set_aside
 
@@ -229,6 +215,15 @@ def write_place(database: Connection, piece: "Sealed", *, is_forgotten: bool = F
     )
     insert(database, "file_mark", [mark], on_conflict=replacing(MarkRow, "origin_id", "part"))
     return tape_part_id
+
+
+def _delete_notes(database: Connection, place: tuple[int, str, int], generation: int) -> None:
+    """Delete the notes about a place: what could not be read there before can be read now."""
+    here = "origin_id = ? and part = ?"
+    for table in ("unreadable", "set_aside"):
+        database.execute(f"delete from {table} where {here} and position = ?", place)
+    rewritten = f"delete from set_aside where {here} and generation <> ?"
+    database.execute(rewritten, (*place[:2], generation))
 
 
 class TapePart(Struct, frozen=True, kw_only=True):
