@@ -55,9 +55,8 @@ class Store:
         self.path = config.database
         self._connection = connection
         self._lock = threading.RLock()
-        # for how long other writers are waited for: now, and by the connection's setting
-        self._patience: float = BUSY_SECONDS
-        self._wait_seconds: float = BUSY_SECONDS
+        # how long other writers are waited for: now, and by the connection's setting
+        self._patience = self._wait_seconds = float(BUSY_SECONDS)
         self._meta: dict[str, str] = dict(connection.execute("select key, value from meta"))
         # the sessions whose tapes were read, while somebody asks for them
         self.tapes_read: set[int] | None = None
@@ -188,12 +187,9 @@ class Store:
 
     @contextmanager
     def _using(self) -> Iterator[Connection]:
-        """The connection, for this thread alone; it waits for other writers as long as it should.
-
-        SQLite compiles this pragma each time, which takes as long as a small update.
-        """
+        """The connection, for this thread alone; it waits for others as long as it should."""
         with self._lock, readable_errors(self.path):
-            if self._wait_seconds != self._patience:
+            if self._wait_seconds != self._patience:  # compiled each time, as slow as an update
                 self._connection.execute(f"pragma busy_timeout = {round(self._patience * 1000)}")
                 self._wait_seconds = self._patience
             yield self._connection
@@ -393,8 +389,7 @@ def readable_errors(path: Path) -> Iterator[None]:
             hint = "open it again; each process must open its own"
         elif "malformed" in text or "not a database" in text:
             hint = RESTORE
-        # a fork has left its connection to the parent
-        is_trouble = type(error) in TROUBLE or "closed" in text
+        is_trouble = type(error) in TROUBLE or "closed" in text  # as after a fork
         kind = UnavailableError if is_trouble else StoreError
         raise kind(f"the database {path} could not be used: {text}", hint) from error
     except UnicodeDecodeError as error:
