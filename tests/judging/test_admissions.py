@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from bench.admissions import fit, read_answer, score
 
+import build
 from relight.judging.admissions import (
     Admission,
     admit,
     find_admission,
+    hash_answer,
     list_clauses,
     list_features,
     read_admission_table,
@@ -135,6 +137,34 @@ def test_an_answer_is_read_where_it_is_sealed_and_judged_by_that() -> None:
     going_on = Session(key="two", ending="call", answer="The upload failed.")
     parsed = Parsed(owner="one", state=b"", sessions=[ended, going_on])
     sealed = seal_parsed("codex", parsed, key=b"key", timezone="UTC")
-    assert sealed.admissions == {answer: admit(answer)}
+    assert sealed.admissions == {hash_answer(answer): admit(answer)}
     known = OutcomeEvidence(ending="answer", answer="Done.", admission=Admission("It broke", None))
     assert "the answer says: It broke" in judge_outcome(known).evidence[0]
+
+
+def test_an_import_that_judges_a_session_again_does_not_read_its_answer_again(
+    tmp_path: Path,
+) -> None:
+    from relight.intake.importing import find_work
+    from relight.intake.sealing import SealTask, seal_task
+    from relight.store.write.record import Recorder
+
+    answer = "I could not finish: the build fails."
+    for name, at in (("one", 1), ("two", 90)):
+        lines = [
+            build.claude_prompt("Please make the tests of the parser pass.", at=at),
+            build.claude_answer(f"{name}-1", {"type": "text", "text": answer}, at=at + 1),
+        ]
+        build.write_claude(tmp_path, [{**line, "sessionId": name} for line in lines], name=name)
+    with build.open_home(tmp_path) as store:
+        work = list(find_work(store, "claude-code", None, {"HOME": str(tmp_path)}))
+        sealed = seal_task(SealTask(work, store.redaction_key, "UTC")).sealed
+        sealed.sort(key=lambda one: str(one.after.path))
+        admit.cache_clear()
+        recorder = Recorder(store)
+        for piece in sealed:
+            recorder.record([piece])
+        assert admit.cache_info().misses == 0
+        ((evidence,),) = store.query("select outcome_evidence from session where key = 'one'")
+    assert "asked again" in evidence
+    assert f"the answer says: {answer}" in evidence

@@ -15,6 +15,7 @@ from math import fsum
 from msgspec import Struct
 
 from relight.data import read_table
+from relight.model import hash_names
 
 # the beginning and the end of a longer answer are read
 _FIRST_CHARACTERS, _LAST_CHARACTERS = 4_000, 8_000
@@ -108,8 +109,8 @@ class Admission(Struct, frozen=True, array_like=True):
         return self.words_on_failures if is_subject else self.words
 
 
-# by the text of the answer
-Admissions = Mapping[str, Admission]
+# by the hash of the answer
+Admissions = Mapping[int, Admission]
 # the first word, the second word, and what follows them, with the number of the cue
 _Phrases = dict[str, dict[str, list[tuple[tuple[str, ...], int]]]]
 
@@ -167,6 +168,11 @@ def find_admission(answer: str, task: str | None = None) -> str | None:
     >>> find_admission("Yesterday the backup failed but today it is fine.")
     """
     return admit(answer).choose(task)
+
+
+def hash_answer(answer: str) -> int:
+    """The name of an answer in `Admissions`."""
+    return hash_names("answer", answer)
 
 
 @lru_cache(maxsize=256)

@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from relight.judging.admissions import Admissions
+from relight.judging.admissions import Admissions, hash_answer
 from relight.judging.outcomes import STOPPED, OutcomeEvidence, judge_outcome
 from relight.judging.spirals import SPIRAL_MINIMUM, JudgedCall, Spiral, find_open_spiral
 from relight.model import Ending, OutcomeName
@@ -293,7 +293,9 @@ def _gather_evidence(
         # a reaction only if another message came before it
         last_words=session.last_words if session.late_messages > 1 else None,
         asked_again_at=None if is_run else _find_asked_again(database, session),
-        admission=admissions.get(session.answer or ""),
+        admission=admissions.get(hash_answer(session.answer))
+        if admissions and session.answer
+        else None,
     )
 
 

@@ -6,7 +6,7 @@ session is appended (`append`) without summing the whole session again.
 
 from collections.abc import Iterable, Sequence
 
-from relight.judging.admissions import Admissions
+from relight.judging.admissions import Admission
 from relight.store import Store, search_index
 from relight.store.derive import outcomes, rollup, scores, unanswered
 from relight.store.derive.pricing import Pricing, learn
@@ -22,6 +22,9 @@ from relight.store.write.seal import (
 )
 from relight.store.write.tape import find_continuing, write_place
 
+# of answers, a hundred bytes each
+MOST_ADMISSIONS = 20_000
+
 
 class Recorder:
     """Writes sealed rows into a store; one for a whole import, so that prices stay in memory."""
@@ -29,6 +32,8 @@ class Recorder:
     def __init__(self, store: Store, pricing: Pricing | None = None) -> None:
         self.store = store
         self.pricing = pricing or Pricing(store)
+        # of answers read before: their sessions are judged again if the same task follows
+        self.admissions: dict[int, Admission] = {}
 
     def record(self, pieces: Sequence[Sealed]) -> tuple[list[Sealed], set[int]]:
         """Write pieces in one transaction; return those written, and the sessions that are new.
@@ -78,13 +83,14 @@ class Recorder:
         rows.write_shared(database, shared)
         touched |= {session for sessions in shared.values() for session in sessions}
         touched |= _write_side_records(database, pieces)
-        known = {text: found for piece in pieces for text, found in piece.admissions.items()}
-        self.derive(database, touched, known)
+        if len(self.admissions) > MOST_ADMISSIONS:
+            self.admissions.clear()
+        for piece in pieces:
+            self.admissions.update(piece.admissions)
+        self.derive(database, touched)
         return new
 
-    def derive(
-        self, database: Connection, touched: set[int], admissions: Admissions | None = None
-    ) -> None:
+    def derive(self, database: Connection, touched: set[int]) -> None:
         """Write everything that is derived from the rows of these sessions."""
         if _has_rows(database, "shared_turn"):
             from relight.store.derive import forks
@@ -111,7 +117,7 @@ class Recorder:
         rollup.refresh(database, touched)
         _refresh_rebuilds(database, touched, self.pricing)
         scores.refresh(database, touched)
-        judged = outcomes.refresh(database, touched, admissions)
+        judged = outcomes.refresh(database, touched, self.admissions)
         if _has_rows(database, "run"):
             from relight.store.derive.skills.scheduled import write_scheduled
 

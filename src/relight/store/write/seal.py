@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from relight.judging.admissions import Admission, admit
+from relight.judging.admissions import Admission, admit, hash_answer
 from relight.judging.kinds import Understood, understand_call
 from relight.judging.verdicts import find_test_outcome, judge_read
 from relight.judging.verdicts.tool_results import read_result
@@ -141,8 +141,8 @@ class Sealed(Struct, frozen=True, kw_only=True):
     raw_bytes: int = 0
     records: bytes = b""
     sessions: list[tuple[int, Session]] = []
-    # by the text of the answer
-    admissions: dict[str, Admission] = {}
+    # by the hash of the answer
+    admissions: dict[int, Admission] = {}
     turns: list[tuple[int, str | None, Turn]] = []
     reports: list[tuple[int, Turn]] = []
     calls: list[CallRow] = []
@@ -198,7 +198,7 @@ def seal_parsed(source: str, parsed: Parsed, *, key: bytes, timezone: str) -> Se
         after=nowhere,
         sessions=sessions,
         admissions={
-            one.answer: admit(one.answer)
+            hash_answer(one.answer): admit(one.answer)
             for _, one in sessions
             if one.answer and one.ending == "answer"
         },
