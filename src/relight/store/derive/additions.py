@@ -1,4 +1,4 @@
-"""What the next event of a live session adds to the sums of the session.
+"""Additions to the sums of a live session, one event at a time.
 
 The rows of `session_day`, `session_hour`, `call_day` and `position_day` become those that
 `rollup.refresh` would write, at a cost that does not grow with the session.
@@ -141,7 +141,7 @@ ADD_POSITION = f"""on conflict (session_id, day, position) do update set
 
 
 class Counts(Struct):
-    """What is added to one row of the sums of calls."""
+    """The calls added to one row of their sums."""
 
     tool_calls: int = 0
     tool_failures: int = 0

@@ -187,11 +187,11 @@ def refresh(
     judged_ids = {*touched, *(found for (found,) in joined)}
     write_touched(database, judged_ids)
     judged_ids.update(found for (found,) in database.execute(ASKED_BEFORE))
-    judge(database, judged_ids, admissions)
+    judge_sessions(database, judged_ids, admissions)
     return judged_ids
 
 
-def judge(
+def judge_sessions(
     database: Connection, sessions: Collection[int], admissions: Admissions | None = None
 ) -> None:
     """Judge these sessions, and no other that their evidence bears on."""
@@ -299,17 +299,17 @@ def _gather_evidence(
     )
 
 
-class Recent(Struct):
-    """What the last calls say, back to the last one that changed anything."""
+class LateWork(Struct):
+    """The signs in the last calls, back to the last one that changed anything."""
 
     tests: str | None = None
     # True if a commit or push worked, and nothing was changed after it
     is_committed: bool = False
 
 
-def _look_back(late: Sequence[LateCall], prompted_at: int | None) -> Recent:
+def _look_back(late: Sequence[LateCall], prompted_at: int | None) -> LateWork:
     """Return the result of the last tests, if they ran after the last prompt, and the commit."""
-    found, has_commit, has_tests = Recent(), False, False
+    found, has_commit, has_tests = LateWork(), False, False
     for call in late:
         if call.tests and not has_tests:
             has_tests = True

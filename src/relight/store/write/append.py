@@ -97,7 +97,7 @@ def append(database: Connection, piece: Sealed, pricing: Pricing) -> bool:
         scores.postpone(database, session_id)
     judged = {session_id}
     if session.title is None:
-        outcomes.judge(database, judged, piece.admissions)
+        outcomes.judge_sessions(database, judged, piece.admissions)
     else:  # earlier sessions with this task may turn out to be asked again
         judged = outcomes.refresh(database, judged, piece.admissions)
     if going.has_skills:
