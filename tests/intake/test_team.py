@@ -36,7 +36,7 @@ from relight.store.queries.filters import Filter
 from relight.store.queries.runs import read_runs
 from relight.store.team import count_due, read_target
 from relight.store.write.pushed import read_backlog
-from relight.store.write.seal import Sealed
+from relight.store.write.sealed import Sealed
 
 OTHER = "22222222-bbbb-4bbb-8bbb-222222222222"
 HERMES = "20261115_000000_abc123"

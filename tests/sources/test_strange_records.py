@@ -17,7 +17,8 @@ from relight.sources import find_source
 from relight.sources.files import look_at
 from relight.sources.hermes.reader import HermesReader
 from relight.store.write.record import Recorder
-from relight.store.write.seal import Sealed, seal
+from relight.store.write.seal import seal
+from relight.store.write.sealed import Sealed
 
 SESSION = "20261115_000000_abc123"
 NOW = build.START

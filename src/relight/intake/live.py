@@ -31,8 +31,8 @@ from relight.store.derive.additions import sum_turns
 from relight.store.misses import count_miss
 from relight.store.write import tape
 from relight.store.write.record import Recorder
-from relight.store.write.rows import turn_row
 from relight.store.write.seal import seal
+from relight.store.write.sealed import turn_row
 from relight.store.write.tape import read_marks
 
 # how long a program waits for other writers, once; after that its events go to the backlog

@@ -20,7 +20,8 @@ from relight.store.keep.migrate import note_rules
 from relight.store.keep.redaction import redact_tapes
 from relight.store.write.pushed import set_derived
 from relight.store.write.record import Recorder, write_texts
-from relight.store.write.seal import Sealed
+from relight.store.write.seal import make_rows
+from relight.store.write.sealed import Sealed
 from relight.store.write.tape import TapePart, count_parts, read_tape
 
 PARTS_AT_ONCE = 16
@@ -160,7 +161,9 @@ def derive(derivation: Derivation) -> Sealed:
     sealed = seal_part(part, key=derivation.key, timezone=derivation.timezone)
     place = Mark(path=part.origin.path, part=part.part, offset=part.offset)
     owner = sealed.owner_id if sealed.owner_id is not None else part.session_id
-    return msgspec.structs.replace(sealed, before=place, owner_id=owner, tape_part_id=part.id)
+    return msgspec.structs.replace(
+        make_rows(sealed), before=place, owner_id=owner, tape_part_id=part.id
+    )
 
 
 def answer_derivation(message: bytes) -> bytes:

@@ -19,7 +19,8 @@ from relight.secret_shapes import read_shapes
 from relight.sources import find_source
 from relight.sources.files import CHUNK_BYTES, read_piece
 from relight.store import Store
-from relight.store.write.seal import Sealed, seal
+from relight.store.write.seal import seal
+from relight.store.write.sealed import Sealed
 from relight.store.write.tape import load_zstd
 from relight.times import day_reader
 

@@ -9,7 +9,7 @@ from relight.intake.workers import Lost, explain_end
 from relight.model import Mark, Origin, Piece
 from relight.sources import find_source
 from relight.store import Store
-from relight.store.write.seal import Sealed
+from relight.store.write.sealed import Sealed
 from relight.store.write.set_aside import SetAside, SetAsideRow, read_set_aside
 from relight.store.write.tape import read_marks
 

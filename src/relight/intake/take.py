@@ -70,7 +70,7 @@ from relight.store.write.record import (
     refresh_skills,
     write_texts,
 )
-from relight.store.write.seal import Sealed
+from relight.store.write.sealed import Sealed
 from relight.store.write.tape import TapePart, compress
 
 # more parts that wait to be derived are refused until some are done

@@ -18,7 +18,8 @@ from relight.names import cut_project
 from relight.sources import SOURCES, find_source, is_source
 from relight.store.team_facts import RunFigures
 from relight.store.write.pushed import decompress_most
-from relight.store.write.seal import CallRow, Sealed, redate, seal_parsed
+from relight.store.write.seal import redate, seal_parsed
+from relight.store.write.sealed import CallRow, Sealed
 from relight.store.write.tape import TapePart, compress
 
 VERSION = 1

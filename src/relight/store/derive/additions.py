@@ -13,8 +13,7 @@ from relight.model import AMOUNTS, TOKENS, WHOLE_TOKENS
 from relight.store.derive.pricing import NAMED
 from relight.store.derive.rollup import RANGES, CallDayRow
 from relight.store.sql import Connection, greatest, insert, same
-from relight.store.write.rows import TurnRow
-from relight.store.write.seal import CallRow
+from relight.store.write.sealed import CallRow, TurnRow
 
 HOUR_MS = 3_600_000
 ADDED = ", ".join(

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from relight.model import row_id
 from relight.store.sql import Connection, differs, insert, least, replacing, same, write_touched
-from relight.store.write.seal import Sealed
+from relight.store.write.sealed import Sealed
 
 IS_HERE = """exists (select 1 from tape_part
     where tape_part.session_id = session.id and tape_part.machine_id is null)"""

@@ -7,6 +7,7 @@ names again.
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -17,6 +18,7 @@ from relight.data import read_data
 from relight.model import Cost, Turn, Usage
 from relight.names import blake2b, find_model_name
 from relight.prices import (
+    UNKNOWN,
     PriceList,
     find_own_price,
     find_price,
@@ -26,6 +28,9 @@ from relight.prices import (
 from relight.store import Store
 from relight.store.sql import Connection, insert, replacing
 from relight.times import day_reader
+
+if TYPE_CHECKING:
+    from relight.store.write.sealed import TurnRow
 
 # the short name of the model in a column or expression
 NAMED = "coalesce((select name from model_alias where model_alias.model = {0}), {0})"
@@ -153,12 +158,29 @@ class Pricing:
 
     def price(self, turn_id: int, turn: Turn, *, source: str | None = None) -> Cost:
         """Return the cost of a turn; without its source no plan in the config pays for it."""
+        return self._price(turn_id, turn, turn.cost or UNKNOWN, source)
+
+    def price_row(self, row: "TurnRow", source: str) -> "TurnRow":
+        """Return the row of a turn at its cost; it has the one that the source states, if any."""
+        given = Cost(row.cost_nanos, row.cost_status, row.cost_source)
+        cost = self._price(row.id, row, given, source)
+        return replace(row, cost_nanos=cost.nanos, cost_status=cost.status, cost_source=cost.source)
+
+    def _price(self, turn_id: int, turn: "Turn | TurnRow", given: Cost, source: str | None) -> Cost:
+        usage = turn.usage
         if self.find_recorded and (recorded := self.find_recorded(turn_id)):
-            usage, cost = recorded
-            given = turn.cost.nanos if turn.cost else None
-            if usage == turn.usage and given in (None, cost.nanos):
+            before, cost = recorded
+            if before == usage and given.nanos in (None, cost.nanos):
                 return cost
-        return self.include(self._price(turn), source, turn.provider, at=turn.at)
+        if given.nanos is None:
+            given = price_usage(
+                usage,
+                self.find_list(turn.model, turn.provider),
+                at=turn.at or 0,
+                calls=max(turn.calls, 1),
+                included=given.status == "included",
+            )
+        return self.include(given, source, turn.provider, at=turn.at)
 
     def include(
         self, cost: Cost, source: str | None, provider: str | None, *, at: int | None
@@ -173,18 +195,6 @@ class Pricing:
     @cached_property
     def _read_day(self) -> Callable[[int | None], str | None]:
         return day_reader(self.store.timezone)
-
-    def _price(self, turn: Turn) -> Cost:
-        given = turn.cost
-        if given is not None and given.nanos is not None:
-            return given
-        return price_usage(
-            turn.usage,
-            self.find_list(turn.model, turn.provider),
-            at=turn.at or 0,
-            calls=max(turn.calls, 1),
-            included=given is not None and given.status == "included",
-        )
 
     def find_list(self, model: str | None, provider: str | None) -> PriceList | None:
         """Return the prices of a model, which are looked up once."""

@@ -9,11 +9,12 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from relight.model import BUCKETS, TOKENS, WHOLE_TOKENS, Cost, TokenColumns, Turn, Usage, row_id
+from relight.model import TOKENS, WHOLE_TOKENS, Cost, TokenColumns, Turn, Usage, row_id
 from relight.store.derive.pricing import Pricing
 from relight.store.derive.rollup import days_of
 from relight.store.sql import Connection, add_up, column_list, insert, read, same
-from relight.store.write.rows import TotalRow, TurnRow, name_tokens
+from relight.store.write.rows import TotalRow
+from relight.store.write.sealed import TurnRow, name_tokens, usage_of
 
 SUMS = ", ".join(f"sum({name}) as {name}" for name in TOKENS)
 # partial turns that a total corrects
@@ -341,11 +342,6 @@ def _read_difference(database: Connection, session_id: int, model: str | None) -
     with_children = bool(totals[0].with_children)
     known = _read_known(database, session_id, model, with_children=with_children)
     return _subtract(usage_of(totals[0]), usage_of(known))
-
-
-def usage_of(row: TokenColumns) -> Usage:
-    """The tokens of a row."""
-    return Usage(**{name: getattr(row, column) for name, column in BUCKETS.items()})
 
 
 def _subtract(whole: Usage, known: Usage) -> Usage:

@@ -12,11 +12,9 @@ from msgspec.structs import asdict
 
 from relight.model import TOKENS, WHOLE_TOKENS, Cost, CostStatus, TokenColumns, Turn, row_id
 from relight.store.derive.pricing import Pricing
-from relight.store.derive.reconcile import usage_of
 from relight.store.derive.rollup import days_of
 from relight.store.sql import Connection, greatest, insert, least, read, write_touched
-from relight.store.write.rows import TurnRow, name_request, name_tokens
-from relight.store.write.seal import Sealed
+from relight.store.write.sealed import Sealed, TurnRow, name_request, name_tokens, usage_of
 
 # without an id, a report and a record with the same tokens are about the same time
 MOMENT_MS = 600_000

@@ -16,7 +16,7 @@ from relight.model import Cost, Usage, row_id
 from relight.prices import UNKNOWN, find_own_price, price_usage
 from relight.store.derive.rollup import days_of
 from relight.store.sql import Connection, greatest, insert, read, write_touched
-from relight.store.write.rows import TurnRow, name_tokens
+from relight.store.write.sealed import TurnRow, name_tokens
 
 # a scheduled run whose process died: only that says that a program's live session has ended
 LOST_RUN = """

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from relight.model import TOKENS, Cost, CostStatus, TokenColumns, Usage
 from relight.store import Store
 from relight.store.derive.pricing import FindRecorded
-from relight.store.derive.reconcile import usage_of
 from relight.store.sql import Connection, column_list, make_id_table, read
+from relight.store.write.sealed import usage_of
 
 DERIVED = (
     "tool_call",

@@ -16,8 +16,7 @@ from relight.store.derive.additions import Additions, EarlierCall, Group, Owner
 from relight.store.derive.pricing import NAMED, Pricing, learn
 from relight.store.sql import Connection, column_list, read
 from relight.store.write import rows
-from relight.store.write.rows import TurnRow
-from relight.store.write.seal import CallRow, Sealed
+from relight.store.write.sealed import CallRow, Sealed, TurnRow
 
 # sources that record sessions as they happen: no turn is in two sessions, and none has totals
 LIVE = frozenset(("relight",))
@@ -69,7 +68,7 @@ def append(database: Connection, piece: Sealed, pricing: Pricing) -> bool:
     if not found or not _continues(found[0], session):
         return False
     going = found[0]
-    turns = rows.price_turns(piece, pricing.price)
+    turns = rows.price_turns(piece, pricing.price_row)
     own = pricing.store.config.models.aliases
     names = learn(database, {turn.model for turn in turns}, own)
     named = [replace(turn, model=names.get(turn.model, turn.model)) for turn in turns]

@@ -13,13 +13,8 @@ from relight.store.derive.pricing import Pricing, learn
 from relight.store.sql import Connection, list_marks
 from relight.store.write import rows
 from relight.store.write.append import append
-from relight.store.write.seal import (
-    Sealed,
-    list_originals,
-    list_origins,
-    redate,
-    strip_piece,
-)
+from relight.store.write.seal import list_originals, list_origins, redate, strip_piece
+from relight.store.write.sealed import Sealed
 from relight.store.write.tape import find_continuing, write_place
 
 # of answers, a hundred bytes each
@@ -72,7 +67,9 @@ class Recorder:
             reports.write_reports(database, pieces, touched)
         for piece in pieces:
             touched |= rows.write_sessions(database, piece)
-        turns = [turn for piece in pieces for turn in rows.price_turns(piece, self.pricing.price)]
+        turns = [
+            turn for piece in pieces for turn in rows.price_turns(piece, self.pricing.price_row)
+        ]
         models = {turn.model for turn in turns}
         models |= {session.model for piece in pieces for _, session in piece.sessions}
         models |= {total.model for piece in pieces for _, total in piece.totals}

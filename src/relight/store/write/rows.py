@@ -8,20 +8,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from relight.model import (
-    BUCKETS,
-    TOKENS,
-    Cost,
-    CostStatus,
-    Session,
-    TokenColumns,
-    Turn,
-    Usage,
-    row_id,
-)
+from relight.model import TOKENS, Cost, CostStatus, Session, TokenColumns, row_id
 from relight.store.derive.scores import WordCounts
 from relight.store.sql import Connection, greatest, insert, least, merge_rows, replacing, take_new
-from relight.store.write.seal import Sealed
+from relight.store.write.sealed import Sealed, TurnRow, list_turns, name_tokens
 
 
 class SessionRow(Struct, frozen=True):
@@ -46,30 +36,6 @@ class SessionRow(Struct, frozen=True):
     answer: str | None
     told_outcome: str | None
     script_error: str | None
-
-
-class TurnRow(TokenColumns, frozen=True):
-    """A row of `turn`."""
-
-    id: int
-    session_id: int
-    at: int | None
-    day: str | None
-    model: str | None
-    provider: str | None
-    role: str | None
-    calls: int
-    usage_status: str
-    cost_nanos: int | None
-    cost_status: CostStatus
-    cost_source: str | None
-    duration_ms: int | None
-    first_token_ms: int | None
-    failure: str | None
-    failure_text: str | None
-    total_id: int | None = None
-    branch: str | None = None
-    request: int | None = None
 
 
 class TotalRow(TokenColumns, frozen=True):
@@ -101,9 +67,6 @@ class SharedTurnRow(Struct, frozen=True):
 
     session_id: int
     turn_id: int
-
-
-_read_tokens = attrgetter(*BUCKETS)
 
 
 def _keep_first(table: str, *names: str) -> str:
@@ -197,43 +160,9 @@ MERGE_SKILL_ENTRY = f"""
 """
 
 
-def turn_row(source: str, turn_id: int, day: str | None, turn: Turn, *, cost: Cost) -> TurnRow:
-    """The row of a turn with its cost."""
-    return TurnRow(
-        **name_tokens(turn.usage),
-        id=turn_id,
-        session_id=row_id("session", source, turn.session),
-        at=turn.at,
-        day=day,
-        model=turn.model,
-        provider=turn.provider,
-        role=turn.role,
-        calls=turn.calls,
-        usage_status=turn.usage_status,
-        cost_nanos=cost.nanos,
-        cost_status=cost.status,
-        cost_source=cost.source,
-        duration_ms=turn.duration_ms,
-        first_token_ms=turn.first_token_ms,
-        failure=turn.failure,
-        failure_text=turn.failure_text,
-        branch=turn.branch,
-        request=name_request(source, turn),
-    )
-
-
-def price_turns(piece: Sealed, price: Callable[..., Cost]) -> list[TurnRow]:
+def price_turns(piece: Sealed, price: Callable[[TurnRow, str], TurnRow]) -> list[TurnRow]:
     """The rows of a piece's turns."""
-    source = piece.source
-    return [
-        turn_row(source, found, day, turn, cost=price(found, turn, source=source))
-        for found, day, turn in piece.turns
-    ]
-
-
-def name_request(source: str, turn: Turn) -> int | None:
-    """The hash of a request's id, by which a call and its report know each other."""
-    return None if turn.request is None else row_id("request", source, turn.request)
+    return [price(turn, piece.source) for turn in list_turns(piece)]
 
 
 def write_turns(database: Connection, turns: Sequence[TurnRow]) -> None:
@@ -339,11 +268,6 @@ def _total_rows(piece: Sealed) -> Iterator[TotalRow]:
             cost_status=cost.status,
             cost_source=cost.source,
         )
-
-
-def name_tokens(usage: Usage) -> dict[str, Any]:
-    """The tokens of a call by column."""
-    return dict(zip(TOKENS, _read_tokens(usage), strict=True))
 
 
 def _word_rows(piece: Sealed) -> Iterator[SessionWordsRow]:

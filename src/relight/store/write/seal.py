@@ -8,26 +8,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
-from relight.judging.admissions import Admission, admit, hash_answer
+from relight.judging.admissions import admit, hash_answer
 from relight.judging.kinds import Understood, understand_call
 from relight.judging.verdicts import find_test_outcome, judge_read
 from relight.judging.verdicts.tool_results import read_result
 from relight.model import (
-    Job,
-    Latency,
     Mark,
     Origin,
     Parsed,
     Piece,
-    Run,
     Session,
     SkillEntry,
     Timing,
     ToolCall,
-    Total,
-    Turn,
     Unreadable,
     Verdict,
     hash_names,
@@ -35,16 +29,24 @@ from relight.model import (
 )
 from relight.redact import DENSE, redact, redact_cell
 from relight.store.derive.scores import (
-    WordCounts,
     count_words,
     fingerprint_call,
     read_object,
     write_work,
 )
-from relight.store.derive.search_text import TextRow, make_texts
-from relight.store.limits import LimitReportRow, make_limit_row
+from relight.store.derive.search_text import make_texts
+from relight.store.limits import make_limit_row
 from relight.store.write import tape
-from relight.store.write.set_aside import SetAside
+from relight.store.write.sealed import (
+    CallRow,
+    CompactionRow,
+    FileEditRow,
+    GitCommitRow,
+    Sealed,
+    SkillEntryRow,
+    TimingRow,
+    list_turns,
+)
 from relight.times import day_reader
 
 # as verdicts quote an exit code that stands in the text of a result
@@ -53,115 +55,8 @@ EXIT_EVIDENCE = re.compile(r"exit code (-?\d{1,9})\b")
 Read = Callable[[Sequence[bytes], Origin, bytes], Parsed]
 
 
-# Rows travel from worker processes, where a list without names is smaller and quicker to read.
 DENSE_NOTE = f"[redacted:{DENSE}:".encode()
 DENSE_REASON = "recorded without some of its texts: too many secrets hide one another in them"
-
-
-class CallRow(Struct, frozen=True, array_like=True):
-    """A row of `tool_call`."""
-
-    id: int
-    session_id: int
-    turn_id: int | None
-    at: int | None
-    day: str | None
-    finished_at: int | None
-    tool: str
-    fingerprint: int
-    arguments_bytes: int | None
-    result_bytes: int | None
-    exit_code: int | None
-    duration_ms: int | None
-    label: str
-    kind: str | None
-    reason: str | None
-    evidence: str | None
-    tests: str | None
-    work: str
-    name: int | None
-
-
-class SkillEntryRow(Struct, frozen=True, array_like=True):
-    """A row of `skill_entry`."""
-
-    id: int
-    session_id: int
-    skill_name: str
-    entry: str | None
-    at: int | None
-    skill_version: str | None
-    turn_id: int | None
-
-
-class TimingRow(Struct, frozen=True, array_like=True):
-    """A row of `call_timing`."""
-
-    id: int
-    session_id: int
-    tool: str
-    at: int
-    duration_ms: int
-    name: int | None
-    report_id: int | None = None
-
-
-class FileEditRow(Struct, frozen=True, array_like=True):
-    """A row of `file_edit`."""
-
-    call_id: int
-    path: str
-    lines_added: int
-    lines_removed: int
-
-
-class GitCommitRow(Struct, frozen=True, array_like=True):
-    """A row of `git_commit`."""
-
-    call_id: int
-    hash: str
-    branch: str | None
-
-
-class CompactionRow(Struct, frozen=True, array_like=True):
-    """A row of `compaction`."""
-
-    session_id: int
-    at: int
-
-
-class Sealed(Struct, frozen=True, kw_only=True):
-    """Rows of one stretch of records, ready to be written together with its read mark."""
-
-    source: str
-    before: Mark
-    after: Mark
-    owner_id: int | None = None
-    start: int = 0
-    raw_bytes: int = 0
-    records: bytes = b""
-    sessions: list[tuple[int, Session]] = []
-    # by the hash of the answer
-    admissions: dict[int, Admission] = {}
-    turns: list[tuple[int, str | None, Turn]] = []
-    reports: list[tuple[int, Turn]] = []
-    calls: list[CallRow] = []
-    totals: list[tuple[int, Total]] = []
-    jobs: list[Job] = []
-    runs: list[Run] = []
-    latencies: list[Latency] = []
-    unreadable: list[Unreadable] = []
-    skills: list[SkillEntryRow] = []
-    words: list[WordCounts] = []
-    timings: list[TimingRow] = []
-    limits: list[LimitReportRow] = []
-    compactions: list[CompactionRow] = []
-    edits: list[FileEditRow] = []
-    commits: list[GitCommitRow] = []
-    set_aside: SetAside | None = None
-    texts: list[TextRow] = []
-    # the part of the tape that the rows were derived from again
-    tape_part_id: int | None = None
 
 
 def seal(piece: Piece, read: Read, *, key: bytes, timezone: str) -> Sealed:
@@ -170,7 +65,7 @@ def seal(piece: Piece, read: Read, *, key: bytes, timezone: str) -> Sealed:
     origin = Origin(piece.after.path, piece.after.size, piece.after.modified_ns)
     parsed = read(tape.split_lines(records), origin, piece.before.state)
     return msgspec.structs.replace(
-        seal_parsed(piece.source, parsed, key=key, timezone=timezone),
+        make_rows(seal_parsed(piece.source, parsed, key=key, timezone=timezone)),
         before=piece.before,
         after=msgspec.structs.replace(piece.after, state=parsed.state),
         start=_start(piece),
@@ -181,6 +76,11 @@ def seal(piece: Piece, read: Read, *, key: bytes, timezone: str) -> Sealed:
             *_place_bad_lines(piece, {**_find_dense(records), **parsed.bad_lines}),
         ],
     )
+
+
+def make_rows(piece: Sealed) -> Sealed:
+    """Return a piece with its turns as rows, so that the process that writes need not make them."""
+    return msgspec.structs.replace(piece, turns=[], turn_rows=list_turns(piece))
 
 
 def seal_parsed(source: str, parsed: Parsed, *, key: bytes, timezone: str) -> Sealed:
@@ -256,6 +156,7 @@ def redate(piece: Sealed, timezone: str) -> Sealed:
     return replace(
         piece,
         turns=[(found, read_day(turn.at), turn) for found, _, turn in piece.turns],
+        turn_rows=[replace(turn, day=read_day(turn.at)) for turn in piece.turn_rows],
         calls=[replace(call, day=read_day(call.at)) for call in piece.calls],
     )
 

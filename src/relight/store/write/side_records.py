@@ -10,7 +10,7 @@ from relight.model import Job, Run, row_id
 from relight.store.jobs import JobRow
 from relight.store.limits import write_limits
 from relight.store.sql import Connection, insert, read, replacing
-from relight.store.write.seal import Sealed, TimingRow
+from relight.store.write.sealed import Sealed, TimingRow
 
 MERGE_RUN = """
     on conflict (id) do update set

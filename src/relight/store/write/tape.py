@@ -20,7 +20,7 @@ from relight.store import Store, search_index
 from relight.store.sql import Connection, insert, insert_part, read, replacing, same
 
 if TYPE_CHECKING:
-    from relight.store.write.seal import Sealed
+    from relight.store.write.sealed import Sealed
 
 OF_SESSION = f"""
     where session_id = :session and is_figures = 0 and {same("machine_id", "(")}

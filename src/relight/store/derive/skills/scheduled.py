@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from relight.model import row_id
 from relight.store.sql import Connection, insert, read, read_list, write_touched
-from relight.store.write.seal import SkillEntryRow
+from relight.store.write.sealed import SkillEntryRow
 
 SCHEDULED = """
     select session.id, session.source, session.key, session.started_at, job.skills, (

@@ -32,7 +32,7 @@ from relight.store.derive.skills.facts import (
     place_facts,
 )
 from relight.store.sql import Connection, insert, insert_into, read, take_new, write_touched
-from relight.store.write.rows import name_tokens
+from relight.store.write.sealed import name_tokens
 
 # the cost of a use if it is wholly known: a part of a cost belongs into no mean
 KNOWN_NANOS = "case when cost_status <> 'partial' then cost_nanos end"
