@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import build
+from build_forks import copy, talk
 from relight.errors import RelightError
 from relight.intake.importing import import_all
 from relight.model import Piece
@@ -405,3 +406,24 @@ def test_a_worker_ends_when_its_import_is_killed(moment: str) -> None:
     # the pipe of its errors is closed when the last process that holds it has ended
     done = subprocess.run(words, stderr=subprocess.PIPE, timeout=120, check=False)
     assert done.returncode == -signal.SIGKILL
+
+
+def test_the_measures_of_workers_are_those_of_the_rows(tmp_path: Path) -> None:
+    """Also where a fork, a second file or a later import adds to what a worker saw."""
+    from relight.store.derive import scores
+
+    lines = talk("one", "a", 0)
+    build.write_claude(tmp_path, lines, name="one")
+    build.write_claude(tmp_path, copy(lines, "two", talk("two", "b", 50), None), name="two")
+    build.write_claude(tmp_path, talk("three", "c", 100), name="three")
+    build.write_claude(tmp_path, talk("three", "d", 200), name="three-again")
+    seen = "select id, task_type, category, score from session order by id"
+    with build.open_home(tmp_path) as store:
+        for grown in ([], talk("four", "f", 400)):
+            build.write_claude(tmp_path, [*talk("four", "e", 300), *grown], name="four")
+            build.import_home(store, tmp_path)
+            before = store.query(seen)
+            with store.transaction() as database:
+                scores.refresh(database, [found for found, *_ in before])
+            assert store.query(seen) == before
+            assert all(task_type for _, task_type, *_ in before)

@@ -161,9 +161,8 @@ def derive(derivation: Derivation) -> Sealed:
     sealed = seal_part(part, key=derivation.key, timezone=derivation.timezone)
     place = Mark(path=part.origin.path, part=part.part, offset=part.offset)
     owner = sealed.owner_id if sealed.owner_id is not None else part.session_id
-    return msgspec.structs.replace(
-        make_rows(sealed), before=place, owner_id=owner, tape_part_id=part.id
-    )
+    placed = msgspec.structs.replace(sealed, before=place, owner_id=owner, tape_part_id=part.id)
+    return make_rows(placed)
 
 
 def answer_derivation(message: bytes) -> bytes:

@@ -6,7 +6,7 @@ reads the whole session, so a step of a live session does not wait for it: the s
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
@@ -27,12 +27,15 @@ from relight.judging.kinds import (
     take_sides,
 )
 from relight.judging.scoring import Weights, score_measures
-from relight.model import Parsed, Passage, hash_names, row_id
+from relight.model import Parsed, Passage, Session, hash_names, row_id
 from relight.store.sql import Connection, read, write_touched
 
 if TYPE_CHECKING:
     from relight.store import Store
+    from relight.store.write.sealed import CallRow, Sealed
 
+# a session as one piece has it, with its measures
+Measured = tuple[Session, Measures]
 KEY = "score_weights"
 WAIT_SECONDS = 0.5
 NOTHING, FILES = "-", {"s": "source", "d": "document"}
@@ -65,6 +68,14 @@ FIRST = """
     select session_id, is_first_correction from session_words
     where session_id in (select id from touched) and user_messages > 0
     order by session_id, origin_id, part, position
+"""
+# all that measures are made of has come from one piece: the rows are as many as it has
+UNCHANGED = """
+    select id, ending, answer,
+        (select count(*) from tool_call where tool_call.session_id = session.id),
+        (select count(*) from session_words where session_words.session_id = session.id)
+    from session where id in (select id from touched)
+        and not exists (select 1 from shared_turn where shared_turn.session_id = session.id)
 """
 WRITE = "update session set task_type = ?, category = ?, score = ? where id = ?"
 
@@ -212,12 +223,53 @@ def _count(session_id: int, messages: int, passages: Iterable[Passage]) -> WordC
     )
 
 
-def refresh(database: Connection, touched: Iterable[int]) -> None:
-    """Write the kinds and scores of these sessions."""
+def measure_piece(piece: "Sealed") -> dict[int, Measures]:
+    """Return the measures of the sessions of a piece, by its records alone."""
+    calls: dict[int, list[CallRow]] = {}
+    for call in sorted(piece.calls, key=lambda one: (one.at is not None, one.at or 0, one.id)):
+        calls.setdefault(call.session_id, []).append(call)
+    sessions, measured = dict(piece.sessions), {}
+    for words in piece.words:
+        found, made = sessions.get(words.session_id), calls.get(words.session_id, [])
+        if found is not None and (words.messages or made):
+            scored = ScoredSession(
+                id=words.session_id,
+                ending=found.ending,
+                answer=found.answer,
+                messages=words.messages,
+                corrections=words.corrections,
+                malformed=words.malformed,
+                give_ups=words.give_ups,
+            )
+            first = words.is_first_correction if words.user_messages else 0
+            measured[scored.id] = _measure(scored, made, words.corrections - first)
+    return measured
+
+
+def find_measured(pieces: Iterable["Sealed"], unread: Collection[int]) -> dict[int, Measured]:
+    """Return the measures of sessions that have no record but those of one of these pieces.
+
+    `unread` are those that had none before. `refresh` looks whether that is all of their records.
+    """
+    times = Counter(found for piece in pieces for found, _ in piece.sessions)
+    return {
+        found: (one, piece.measures[found])
+        for piece in pieces
+        for found, one in piece.sessions
+        if found in piece.measures and found in unread and times[found] == 1
+    }
+
+
+def refresh(
+    database: Connection, touched: Iterable[int], measured: Mapping[int, Measured] | None = None
+) -> None:
+    """Write the kinds and scores of these sessions; some may have been measured already."""
     touched = set(touched)
     weights = read_weights(database)
+    known = _check_measured(database, measured) if measured else {}
+    every = [*known.items(), *read_measures(database, touched - known.keys())]
     rows = []
-    for session_id, measures in read_measures(database, touched):
+    for session_id, measures in every:
         score = score_measures(measures, weights=weights)
         rows.append((score.task_type, score.category, score.score, session_id))
     database.executemany(WRITE, rows)
@@ -261,6 +313,18 @@ def read_weights(database: Connection) -> Weights | None:
     return msgspec.json.decode(row[0], type=Weights) if row else None
 
 
+def _check_measured(database: Connection, measured: Mapping[int, Measured]) -> dict[int, Measures]:
+    """Return the measures that hold: the store has just the records that they were made of."""
+    write_touched(database, measured)
+    known = {}
+    for session_id, ending, answer, calls, words in database.execute(UNCHANGED).fetchall():
+        session, measures = measured[session_id]
+        seen = (session.ending, session.answer, measures.tool_calls, 1)
+        if seen == (ending, answer, calls, words):
+            known[session_id] = measures
+    return known
+
+
 def read_measures(database: Connection, touched: Iterable[int]) -> list[tuple[int, Measures]]:
     """Return the measures of these sessions, without those in which nothing was said or done."""
     write_touched(database, touched)
@@ -283,7 +347,9 @@ def _group(calls: Sequence[ScoredCall]) -> dict[int, list[ScoredCall]]:
     return {found: list(own) for found, own in groupby(calls, attrgetter("session_id"))}
 
 
-def _measure(session: ScoredSession, calls: Sequence[ScoredCall], corrections: int) -> Measures:
+def _measure(
+    session: ScoredSession, calls: "Sequence[ScoredCall] | Sequence[CallRow]", corrections: int
+) -> Measures:
     works = [read_work(call.work) for call in calls if call.work]
     failed = [call.label == "error" for call in calls if call.label not in (None, "unknown")]
     broken = {call.fingerprint for call in calls if call.label == "error"}

@@ -4,7 +4,7 @@ The rows do not depend on the order of records, or on how often they arrive. An 
 session is appended (`append`) without summing the whole session again.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from relight.judging.admissions import Admission
 from relight.store import Store, search_index
@@ -60,7 +60,8 @@ class Recorder:
     def write(self, database: Connection, pieces: Sequence[Sealed]) -> set[int]:
         """Write the rows of these pieces and everything derived from them."""
         touched = {found for piece in pieces for found, _ in piece.sessions}
-        new = touched - rows.find_known(database, touched)
+        known = rows.find_sessions(database, touched)
+        new = {one for one in touched if known.get(one) is None}
         if any(piece.reports for piece in pieces) or _has_rows(database, "call_report"):
             from relight.store.derive import reports
 
@@ -84,10 +85,16 @@ class Recorder:
             self.admissions.clear()
         for piece in pieces:
             self.admissions.update(piece.admissions)
-        self.derive(database, touched)
+        measured = scores.find_measured(pieces, touched - known.keys())
+        self.derive(database, touched, measured)
         return new
 
-    def derive(self, database: Connection, touched: set[int]) -> None:
+    def derive(
+        self,
+        database: Connection,
+        touched: set[int],
+        measured: Mapping[int, scores.Measured] | None = None,
+    ) -> None:
         """Write everything that is derived from the rows of these sessions."""
         if _has_rows(database, "shared_turn"):
             from relight.store.derive import forks
@@ -113,7 +120,7 @@ class Recorder:
             refresh_durations(database, touched)
         rollup.refresh(database, touched)
         _refresh_rebuilds(database, touched, self.pricing)
-        scores.refresh(database, touched)
+        scores.refresh(database, touched, measured)
         judged = outcomes.refresh(database, touched, self.admissions)
         if _has_rows(database, "run"):
             from relight.store.derive.skills.scheduled import write_scheduled

@@ -281,8 +281,12 @@ def _word_rows(piece: Sealed) -> Iterator[SessionWordsRow]:
 
 def find_known(database: Connection, ids: set[int]) -> set[int]:
     """Return those of these sessions that are recorded already."""
-    statement = "select id from session where started_at is not null and id in"
-    return {found for (found,) in _select_in(database, statement, ids)}
+    return {found for found, at in find_sessions(database, ids).items() if at is not None}
+
+
+def find_sessions(database: Connection, ids: set[int]) -> dict[int, int | None]:
+    """Return the start of each of these sessions that has a row; None if only others name it."""
+    return dict(_select_in(database, "select id, started_at from session where id in", ids))
 
 
 def find_roots(database: Connection, ids: set[int]) -> dict[int, int]:

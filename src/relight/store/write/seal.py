@@ -31,6 +31,7 @@ from relight.redact import DENSE, redact, redact_cell
 from relight.store.derive.scores import (
     count_words,
     fingerprint_call,
+    measure_piece,
     read_object,
     write_work,
 )
@@ -65,7 +66,7 @@ def seal(piece: Piece, read: Read, *, key: bytes, timezone: str) -> Sealed:
     origin = Origin(piece.after.path, piece.after.size, piece.after.modified_ns)
     parsed = read(tape.split_lines(records), origin, piece.before.state)
     return msgspec.structs.replace(
-        make_rows(seal_parsed(piece.source, parsed, key=key, timezone=timezone)),
+        seal_parsed(piece.source, parsed, key=key, timezone=timezone),
         before=piece.before,
         after=msgspec.structs.replace(piece.after, state=parsed.state),
         start=_start(piece),
@@ -79,8 +80,10 @@ def seal(piece: Piece, read: Read, *, key: bytes, timezone: str) -> Sealed:
 
 
 def make_rows(piece: Sealed) -> Sealed:
-    """Return a piece with its turns as rows, so that the process that writes need not make them."""
-    return msgspec.structs.replace(piece, turns=[], turn_rows=list_turns(piece))
+    """Return a piece with what the process that writes need not make of it then."""
+    measures = measure_piece(piece) if piece.before.offset == 0 else {}
+    turns = list_turns(piece)
+    return msgspec.structs.replace(piece, turns=[], turn_rows=turns, measures=measures)
 
 
 def seal_parsed(source: str, parsed: Parsed, *, key: bytes, timezone: str) -> Sealed:

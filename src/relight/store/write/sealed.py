@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from relight.judging.admissions import Admission
+from relight.judging.features import Measures
 from relight.model import (
     BUCKETS,
     TOKENS,
@@ -152,6 +153,8 @@ class Sealed(Struct, frozen=True, kw_only=True):
     turns: list[tuple[int, str | None, Turn]] = []
     # turns as rows, which workers make of `turns`; a cost is the one that the source states
     turn_rows: list[TurnRow] = []
+    # of sessions that begin here, as far as these records go
+    measures: dict[int, Measures] = {}
     reports: list[tuple[int, Turn]] = []
     calls: list[CallRow] = []
     totals: list[tuple[int, Total]] = []
