@@ -44,6 +44,7 @@ STAGES = {
     "relight.store.derive.search_text": "search: words of texts",
     "relight.store.search_index": "search: index",
     "relight.store.write.seal": "worker: make rows",
+    "relight.store.write.sealed": "worker: make rows",
     "relight.store.write.tape.compress": "worker: compress",
     "relight.intake.sealing.answer_task": "messages between processes",
     "relight.intake.sealing.decode_answer": "messages between processes",

@@ -20,7 +20,7 @@ from relight.store.keep.migrate import note_rules
 from relight.store.keep.redaction import redact_tapes
 from relight.store.write.pushed import set_derived
 from relight.store.write.record import Recorder, write_texts
-from relight.store.write.seal import make_rows
+from relight.store.write.seal import prepare_piece
 from relight.store.write.sealed import Sealed
 from relight.store.write.tape import TapePart, count_parts, read_tape
 
@@ -162,7 +162,7 @@ def derive(derivation: Derivation) -> Sealed:
     place = Mark(path=part.origin.path, part=part.part, offset=part.offset)
     owner = sealed.owner_id if sealed.owner_id is not None else part.session_id
     placed = msgspec.structs.replace(sealed, before=place, owner_id=owner, tape_part_id=part.id)
-    return make_rows(placed)
+    return prepare_piece(placed)
 
 
 def answer_derivation(message: bytes) -> bytes:

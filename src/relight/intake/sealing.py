@@ -19,7 +19,7 @@ from relight.secret_shapes import read_shapes
 from relight.sources import find_source
 from relight.sources.files import CHUNK_BYTES, read_piece
 from relight.store import Store
-from relight.store.write.seal import make_rows, seal
+from relight.store.write.seal import prepare_piece, seal
 from relight.store.write.sealed import Sealed
 from relight.store.write.tape import load_zstd
 from relight.times import day_reader
@@ -83,7 +83,7 @@ def seal_task(task: SealTask) -> SealedFiles:
             read = find_source(piece.source).read
             going_on = go_on(piece, sealed[-1] if sealed else None)
             found = seal(going_on, read, key=task.key, timezone=task.timezone)
-            sealed.append(make_rows(found))
+            sealed.append(prepare_piece(found))
     except Exception as error:  # noqa: BLE001 - one file must not stop the others
         return SealedFiles(sealed, trouble=describe_error(error))
     return SealedFiles(sealed, left)
@@ -121,7 +121,7 @@ def _seal_next(work: Work, task: SealTask) -> tuple[Sealed, bool]:
 def _seal_stretch(work: Work, task: SealTask, chunk_bytes: int) -> tuple[Sealed, bool]:
     piece, has_more = read_piece(work.source, work.origin, work.mark, chunk_bytes=chunk_bytes)
     read = find_source(work.source).read
-    return make_rows(seal(piece, read, key=task.key, timezone=task.timezone)), has_more
+    return prepare_piece(seal(piece, read, key=task.key, timezone=task.timezone)), has_more
 
 
 def describe_error(error: Exception) -> str:

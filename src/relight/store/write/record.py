@@ -60,7 +60,7 @@ class Recorder:
     def write(self, database: Connection, pieces: Sequence[Sealed]) -> set[int]:
         """Write the rows of these pieces and everything derived from them."""
         touched = {found for piece in pieces for found, _ in piece.sessions}
-        known = rows.find_sessions(database, touched)
+        known = rows.find_starts(database, touched)
         new = {one for one in touched if known.get(one) is None}
         if any(piece.reports for piece in pieces) or _has_rows(database, "call_report"):
             from relight.store.derive import reports

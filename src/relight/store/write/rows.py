@@ -281,10 +281,10 @@ def _word_rows(piece: Sealed) -> Iterator[SessionWordsRow]:
 
 def find_known(database: Connection, ids: set[int]) -> set[int]:
     """Return those of these sessions that are recorded already."""
-    return {found for found, at in find_sessions(database, ids).items() if at is not None}
+    return {found for found, at in find_starts(database, ids).items() if at is not None}
 
 
-def find_sessions(database: Connection, ids: set[int]) -> dict[int, int | None]:
+def find_starts(database: Connection, ids: set[int]) -> dict[int, int | None]:
     """Return the start of each of these sessions that has a row; None if only others name it."""
     return dict(_select_in(database, "select id, started_at from session where id in", ids))
 

@@ -79,8 +79,8 @@ def seal(piece: Piece, read: Read, *, key: bytes, timezone: str) -> Sealed:
     )
 
 
-def make_rows(piece: Sealed) -> Sealed:
-    """Return a piece with what the process that writes need not make of it then."""
+def prepare_piece(piece: Sealed) -> Sealed:
+    """Return a piece with rows of turns and measures, which the writing process need not make."""
     measures = measure_piece(piece) if piece.before.offset == 0 else {}
     turns = list_turns(piece)
     return msgspec.structs.replace(piece, turns=[], turn_rows=turns, measures=measures)
