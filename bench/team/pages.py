@@ -29,7 +29,7 @@ MONTH_MS, HISTORY_MS = 150.0, 1500.0
 RIGHTS = {"all": ["*"], "some": [f"project-{one}" for one in (1, 2, 3)]}
 # questions about all of the history that no page asks by itself
 HISTORY = (
-    "/api/report?by=",
+    "/api/report?by=source",
     "/api/report?by=project",
     "/api/report?by=month,model",
     "/api/report?by=person,model",

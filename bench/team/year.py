@@ -24,6 +24,7 @@ FILLED = (
     "turn",
     "tool_call",
     "session_day",
+    "usage_day",
     "call_day",
     "position_day",
     "session_hour",
@@ -95,10 +96,7 @@ CALLS = f"""
     from turn where mod(id, 2) = 0
 """
 OF_ALL = "session_id in (select id from touched)"
-CALL_DAYS = (
-    f"insert into call_day ({rollup.CALL_KEYS}, tool_calls, tool_failures, failed_turns, last_at)"
-    + rollup.CALL_SUMS.format(test=OF_ALL)
-)
+CALL_DAYS = f"insert into call_day ({rollup.CALL_COLUMNS}) {rollup.CALL_SUMS.format(test=OF_ALL)}"
 POSITION_DAYS = rollup.ADD_POSITIONS.format(test=OF_ALL)
 # the rows that the triggers of `session_day` write
 LISTING = """
@@ -119,6 +117,19 @@ LISTING = """
             sum(wall_ms) as wall_ms
         from session_day group by root_id
     ) as summed on summed_id = id
+"""
+SHARED = """
+    update session_day set is_alone = 0 where root_id in (
+        select root_id from session_day group by root_id having count(*) > 1
+    )
+"""
+USAGE_DAYS = """
+    insert into usage_day (day, source, project, model, provider, machine_id, unknown, parts, turns,
+        partial_turns, unpriced_turns, input_tokens, cache_read_tokens, cache_write_tokens,
+        cache_write_1h_tokens, output_tokens, reasoning_tokens, cost_nanos, included_nanos,
+        tool_calls, tool_failures, wall_ms, sessions, successes, failures, rated_turns,
+        rated_unpriced_turns, rated_cost_nanos)
+    select * from usage_day_now
 """
 USES = f"""
     insert into skill_invocations (session_id, root_id, skill_name, entry, invoked_at, day, model,
@@ -186,6 +197,8 @@ def _write_rows(database: Connection, sessions: int, *, now: int) -> None:
         ("turn", TURNS),
         ("tool_call", CALLS),
         ("session_day", rollup.REFRESH),
+        ("session_day", SHARED),
+        ("usage_day", USAGE_DAYS),
         ("session_hour", rollup.ADD_HOURS.format(test=OF_ALL)),
         ("call_day", CALL_DAYS),
         ("position_day", POSITION_DAYS),

@@ -7,8 +7,10 @@ import pytest
 import build
 from relight.errors import RelightError
 from relight.intake.retention import forget
+from relight.reports.labels import label_session
 from relight.reports.listing import SessionPage, list_sessions
 from relight.reports.sessions import find_session
+from relight.reports.totals import report
 from relight.store import Store
 from relight.store.derive import rollup
 from relight.store.queries.filters import Filter
@@ -36,6 +38,22 @@ def store(tmp_path: Path, store: Store) -> Store:
         build.write_claude(tmp_path, lines, name=key(start))
     build.import_home(store, tmp_path)
     return store
+
+
+def check_days(store: Store) -> tuple[int, int]:
+    """Check the sums of days against the rows below them; return those of sessions."""
+    days, now = (
+        sorted(map(repr, store.query(f"select * from {one}")))
+        for one in ("usage_day", "usage_day_now")
+    )
+    assert days == now != []
+    for table in ("session_day", "call_day"):
+        assert not store.query(
+            f"select 1 from {table} join listing on listing.root_id = {table}.root_id"
+            f" where {table}.outcome is distinct from listing.outcome"
+        )
+    total = report(store, ()).total
+    return total.sessions, total.successes
 
 
 def find(store: Store, search: str) -> list[str]:
@@ -85,6 +103,9 @@ def test_a_session_with_subagents_is_listed_once_with_all_they_cost(tmp_path: Pa
         figures = store.query("select sum(turns), sum(cost_nanos) from session_day")[0]
         assert (row.turns, round((row.cost_usd or 0) * 1e9)) == figures == (4, figures[1])
         assert row.subagents == 1
+        assert store.query("select count(*) from session_day") == [(2,)]
+        label_session(store, find_session(store, row.session_id), "failure")
+        assert check_days(store) == (1, 0)
 
 
 def test_what_is_listed_is_the_sum_of_the_roll_up_whatever_is_written(store: Store) -> None:
@@ -101,6 +122,19 @@ def test_what_is_listed_is_the_sum_of_the_roll_up_whatever_is_written(store: Sto
         )
         != []
     )
+
+
+def test_days_are_the_sum_of_the_roll_up_and_know_outcomes_whatever_is_written(
+    store: Store,
+) -> None:
+    assert check_days(store) == (4, 0)
+    label_session(store, find_session(store, "22222222"), "success")
+    assert check_days(store) == (4, 1)
+    with store.transaction() as database:
+        rollup.refresh(database, [row[0] for row in store.query("select id from session")])
+    assert check_days(store) == (4, 1)
+    forget(store, find_session(store, "22222222"))
+    assert check_days(store) == (3, 0)
 
 
 def test_calls_are_rolled_up_as_they_are_counted_one_by_one(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ HIDDEN = "1 = 0"
 RULES = {
     # the rows that say which project or machine they are of
     **dict.fromkeys(
-        ("session", "session_day", "call_day", "position_day", "listing"),
+        ("session", "session_day", "usage_day", "call_day", "position_day", "listing"),
         f"({OF_PROJECT} or {OF_MACHINE})",
     ),
     # the rows of a session

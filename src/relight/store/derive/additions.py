@@ -7,11 +7,11 @@ The rows of `session_day`, `session_hour`, `call_day` and `position_day` become 
 from collections.abc import Iterable
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from relight.model import AMOUNTS, TOKENS, WHOLE_TOKENS
 from relight.store.derive.pricing import NAMED
-from relight.store.derive.rollup import RANGES, CallDayRow
+from relight.store.derive.rollup import OUTCOME, RANGES, CallDayRow
 from relight.store.sql import Connection, greatest, insert, same
 from relight.store.write.sealed import CallRow, TurnRow
 
@@ -30,9 +30,9 @@ ADD = f"""
 WIDEN = "update session_day set wall_ms = ? where session_id = ? and wall_ms > 0"
 INSERT = f"""
     insert into session_day (session_id, root_id, day, source, project, model, provider, branch,
-        machine_id, {", ".join(AMOUNTS)}, wall_ms)
+        machine_id, outcome, {", ".join(AMOUNTS)}, wall_ms)
     select id, root_id, :day, source, project, :model, :provider, branch, machine_id,
-        {", ".join(f":{name}" for name in AMOUNTS)}, 0
+        {OUTCOME.format("session")}, {", ".join(f":{name}" for name in AMOUNTS)}, 0
     from session where id = :session_id
 """
 SAME_KEYS = " and ".join(same(name, f":{name}") for name in ("model", "provider", "tool", "kind"))
@@ -54,6 +54,7 @@ TAKE_CALLS = SHIFT.format(
         order by tool_call.at desc nulls last limit 1
     )"""
 )
+READ_OUTCOME = "select outcome from session where id = ?"
 DROP_EMPTY = "delete from call_day where session_id = ? and tool_calls = 0 and failed_turns = 0"
 COUNT_LATER = """
     select count(*) from tool_call
@@ -246,6 +247,7 @@ class Additions:
                 **asdict(group),
                 tool=tool,
                 kind=kind,
+                outcome=None,
                 tool_calls=counts.tool_calls,
                 tool_failures=counts.tool_failures,
                 failed_turns=counts.failed_turns,
@@ -253,7 +255,8 @@ class Additions:
             )
             shift = TAKE_CALLS if counts.tool_calls < 0 else SHIFT_CALLS
             if not database.execute(shift, asdict(row)).rowcount:
-                insert(database, "call_day", [row])
+                found = database.execute(READ_OUTCOME, (row.root_id,)).fetchone()
+                insert(database, "call_day", [replace(row, outcome=found and found[0])])
         if any(counts.tool_calls < 0 for counts in self._calls.values()):
             database.execute(DROP_EMPTY, (self._owner.session_id,))
 

@@ -29,9 +29,11 @@ NO_TOKENS = ", ".join([NO_NUMBER] * len(TOKENS))
 SUMS = ", ".join(f"sum({name})" for name in AMOUNTS)
 SUMMED = ", ".join(f"sum({name}) as {name}" for name in AMOUNTS)
 DAY_COLUMNS = f"""
-    session_id, root_id, day, source, project, model, provider, branch, machine_id,
+    session_id, root_id, day, source, project, model, provider, branch, machine_id, outcome,
     {", ".join(AMOUNTS)}, wall_ms
 """
+# of the session with its sub-agents; a trigger changes it with that of the session
+OUTCOME = "(select outcome from session as top where top.id = {0}.root_id)"
 # A call is put on its turn's day and model, so that a day has no row that no turn explains. A call
 # whose turn is not known goes with the first turn of its session that can have made it: an adviser
 # of a mixture calls no tools. Wall time belongs to the row of the first turn, and to root sessions
@@ -84,7 +86,7 @@ REFRESH = f"""
     insert into session_day ({DAY_COLUMNS})
     select summed.session_id, session.root_id, coalesce(day, 'unknown'), session.source,
         session.project, {NAMED.format("summed.model")}, summed.provider,
-        coalesce(summed.branch, session.branch), session.machine_id,
+        coalesce(summed.branch, session.branch), session.machine_id, {OUTCOME.format("session")},
         {SUMS},
         sum(case when has_first = 1 and session.id = session.root_id
             then coalesce(session.ended_at - session.started_at, 0) else 0 end)
@@ -98,7 +100,7 @@ REFRESH = f"""
 REFRESH_SILENT = f"""
     insert into session_day ({DAY_COLUMNS})
     select id, root_id, coalesce(:day, 'unknown'), source, project,
-        {NAMED.format("session.model")}, {NO_TEXT}, branch, machine_id,
+        {NAMED.format("session.model")}, {NO_TEXT}, branch, machine_id, {OUTCOME.format("session")},
         {", ".join("0" for _ in AMOUNTS)},
         case when id = root_id then coalesce(ended_at - started_at, 0) else 0 end
     from session where id = :id
@@ -118,6 +120,7 @@ class CallDayRow(Struct, frozen=True):
     tool: str | None
     kind: str | None
     machine_id: int | None
+    outcome: str | None
     tool_calls: int
     tool_failures: int
     failed_turns: int
@@ -144,9 +147,11 @@ CALLS = f"""
     where turn.failure is not null and turn.{{test}}
 """
 CALL_KEYS = "session_id, root_id, day, source, project, model, provider, tool, kind, machine_id"
+CALL_COLUMNS = f"{CALL_KEYS}, outcome, tool_calls, tool_failures, failed_turns, last_at"
 CALL_SUMS = f"""
-    select {CALL_KEYS}, sum(tool_calls) as tool_calls, sum(tool_failures) as tool_failures,
-        sum(failed_turns) as failed_turns, max(at) as last_at
+    select {CALL_KEYS}, {OUTCOME.format("counted")} as outcome, sum(tool_calls) as tool_calls,
+        sum(tool_failures) as tool_failures, sum(failed_turns) as failed_turns,
+        max(at) as last_at
     from ({CALLS}) as counted group by {CALL_KEYS}
 """
 # an hour ends with its last moment, as blocks of five hours do
@@ -231,8 +236,7 @@ def _refresh_hours(database: Connection) -> None:
 
 def _refresh_calls(database: Connection) -> None:
     database.execute(f"delete from call_day where {TOUCHED}")
-    columns = f"{CALL_KEYS}, tool_calls, tool_failures, failed_turns, last_at"
-    database.execute(f"insert into call_day ({columns}) {CALL_SUMS.format(test=TOUCHED)}")
+    database.execute(f"insert into call_day ({CALL_COLUMNS}) {CALL_SUMS.format(test=TOUCHED)}")
     database.execute(f"delete from position_day where {TOUCHED}")
     database.execute(ADD_POSITIONS.format(test=TOUCHED))
 

@@ -1,21 +1,18 @@
 """Costs of parts of the record, and the models without a price."""
 
+from typing import cast
+
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from relight.store import Store
 from relight.store.jobs import IS_NAMED_AFTER
 from relight.store.queries.filters import Filter, where
-from relight.store.queries.totals import USAGE, USAGE_KEYS
+from relight.store.queries.totals import DAYS, USAGE, GroupSums, sum_groups
 from relight.store.sql import count_if, read_usd
 
 # a cost from turns, unpriced turns and nano-dollars; null if no call has a price
 KNOWN_COST = "case when {1} < {0} or {1} = 0 or {2} <> 0 then {2} end"
-COSTS = f"""
-    count(distinct root_id) as sessions,
-    {KNOWN_COST.format("sum(turns)", "sum(unpriced_turns)", "sum(cost_nanos)")} as cost_usd,
-    coalesce(sum(included_nanos), 0) as included_usd,
-    coalesce(sum(unpriced_turns), 0) as unpriced_turns
-"""
 
 
 class CostSums(Struct, frozen=True):
@@ -51,22 +48,26 @@ class UnpricedModel(Struct, frozen=True):
 
 def sum_costs(store: Store, by: str, chosen: Filter) -> list[CostRow]:
     """Return sessions and cost by one key of usage, ordered by the key."""
-    key = USAGE_KEYS[by]
-    test, values = where(chosen)
-    return store.read(
-        CostRow,
-        f"select {COSTS}, {key} as name from {USAGE} {test}"
-        f" group by {key} order by {key} nulls first",
-        values,
-        {"cost_usd": read_usd, "included_usd": read_usd},
-    )
+    return [
+        CostRow(**asdict(_sum_cost(one)), name=cast("str | None", one.keys[by]))
+        for one in sum_groups(store, (by,), chosen)
+    ]
 
 
 def sum_cost(store: Store, chosen: Filter) -> CostSums:
     """Return sessions and cost of a part of the record."""
-    test, values = where(chosen)
-    formats = {"cost_usd": read_usd, "included_usd": read_usd}
-    return store.read(CostSums, f"select {COSTS} from {USAGE} {test}", values, formats)[0]
+    return _sum_cost(sum_groups(store, (), chosen)[0])
+
+
+def _sum_cost(one: GroupSums) -> CostSums:
+    turns, unpriced, nanos = one.sums.turns or 0, one.sums.unpriced_turns or 0, one.sums.cost_nanos
+    is_known = unpriced < turns or not unpriced or nanos
+    return CostSums(
+        sessions=one.sums.sessions,
+        cost_usd=read_usd(nanos) if is_known else None,
+        included_usd=read_usd(one.sums.included_nanos) or 0.0,
+        unpriced_turns=unpriced,
+    )
 
 
 def read_unpriced_models(store: Store, chosen: Filter) -> list[UnpricedModel]:
@@ -78,7 +79,7 @@ def read_unpriced_models(store: Store, chosen: Filter) -> list[UnpricedModel]:
     return store.read(
         UnpricedModel,
         "select model, max(provider) as provider, sum(turns) as turns"
-        f" from session_day {test} group by model"
+        f" from {DAYS if chosen.is_of_days else USAGE} {test} group by model"
         " having sum(turns) > 0 and sum(unpriced_turns) >= sum(turns)"
         " and sum(cost_nanos) = 0 and sum(included_nanos) = 0"
         " order by sum(unpriced_turns) desc, model",
@@ -88,7 +89,7 @@ def read_unpriced_models(store: Store, chosen: Filter) -> list[UnpricedModel]:
 
 def sum_included(store: Store) -> float:
     """Return the dollars that plans paid for, at list price."""
-    ((nanos,),) = store.query("select coalesce(sum(included_nanos), 0) from session_day")
+    ((nanos,),) = store.query("select coalesce(sum(included_nanos), 0) from usage_day")
     return read_usd(nanos) or 0.0
 
 

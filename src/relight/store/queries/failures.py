@@ -285,13 +285,15 @@ def count_tools(store: Store, chosen: Filter, *, kind: str = "") -> list[ToolCou
 def spread_calls(store: Store, chosen: Filter) -> CallSpread:
     """Return all calls and failures, and how they are spread over sessions."""
     test, values = where(chosen)
+    test = test or "where 1 = 1"
     found = store.read(
         CallSpread,
-        f"select {SPREAD} from (select {CALLS_OF_ONE} as calls,"
-        " cast(sum(tool_failures) as bigint) as failed"
-        # without the sign SQLite would go through all sessions in their own order
-        f" from session_day {test} group by +root_id) as one",
-        values,
+        # most sessions have one row, and need no group
+        f"select {SPREAD} from (select tool_calls as calls, tool_failures as failed"
+        f" from session_day {test} and is_alone = 1 union all"
+        f" select {CALLS_OF_ONE}, cast(sum(tool_failures) as bigint)"
+        f" from session_day {test} and is_alone = 0 group by root_id) as one",
+        [*values, *values],
     )
     return found[0]
 

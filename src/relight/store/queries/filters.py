@@ -55,6 +55,11 @@ class Filter(Struct, frozen=True, kw_only=True):
     machine: str | None = None
     person: str | None = None
 
+    @property
+    def is_of_days(self) -> bool:
+        """True if the sums of days have all that it tests, so that no session is looked at."""
+        return not self.jobs and self.machine is None and self.person is None
+
 
 def where(chosen: Filter) -> tuple[str, list[str]]:
     """Return the `where` clause of a filter and its values, over columns of the same names."""
@@ -90,7 +95,8 @@ def where(chosen: Filter) -> tuple[str, list[str]]:
 def find_first_day(store: Store, chosen: Filter) -> str | None:
     """Return the first day with a record; the word for an unknown day sorts after every day."""
     test, values = where(chosen)
-    ((first,),) = store.query(f"select min(day) from session_day {test}", values)
+    table = "usage_day" if chosen.is_of_days else "session_day"
+    ((first,),) = store.query(f"select min(day) from {table} {test}", values)
     return first if first and first[:1].isdigit() else None
 
 

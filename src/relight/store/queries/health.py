@@ -73,7 +73,7 @@ def read_set_aside_pieces(store: Store) -> list[SetAsidePiece]:
 
 def count_unpriced(store: Store) -> int:
     """Return the number of calls without a known cost."""
-    return int(store.query("select coalesce(sum(unpriced_turns), 0) from session_day")[0][0])
+    return int(store.query("select coalesce(sum(unpriced_turns), 0) from usage_day")[0][0])
 
 
 # texts that come from agents and people, with the session that each belongs to

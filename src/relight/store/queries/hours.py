@@ -22,12 +22,13 @@ HOUR_MS = 3_600_000
 # tool calls and wall time belong to a session, not to an hour of it
 KNOWN = [name for name in USAGE_SUMS if name not in (*CALL_SUMS, "wall_ms")]
 TURNS = f"""(
-    select used.root_id, used.day, used.source, used.project, used.model, turn.at,
+    select used.root_id, used.outcome, used.day, used.source, used.project, used.model, turn.at,
         turn.calls as turns, {PARTIAL_TURNS} as partial_turns,
         {UNPRICED_TURNS} as unpriced_turns, {", ".join(f"turn.{name}" for name in TOKENS)},
         {COST_NANOS} as cost_nanos, {INCLUDED_NANOS} as included_nanos
     from (
-        select session_id, root_id, day, source, project, model, provider from session_day
+        select session_id, root_id, outcome, day, source, project, model, provider
+        from session_day
     ) as used
     join turn on turn.session_id = used.session_id and turn.day = used.day
         and {same(NAMED.format("turn.model"), "used.model")}

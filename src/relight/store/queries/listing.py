@@ -57,13 +57,13 @@ SINGLE = f"""(
     select session.id as root_id, session.root_id as top_id, coalesce(started_at, 0) as began_at,
         session.source, session.project,
         coalesce(title, '') || ' ' || coalesce(session.project, '') || ' ' || key as words,
-        outcome, category, sum(turns) as turns, sum(unpriced_turns) as unpriced_turns,
+        session.outcome, category, sum(turns) as turns, sum(unpriced_turns) as unpriced_turns,
         sum({add_up(WHOLE_TOKENS)}) as tokens, sum(cost_nanos) as cost_nanos,
         sum(included_nanos) as included_nanos, sum(tool_calls) as tool_calls,
         sum(tool_failures) as tool_failures, max(coalesce(ended_at - started_at, 0)) as wall_ms
     from session join session_day on session_day.session_id = session.id
     group by session.id, session.root_id, started_at, session.source, session.project, title, key,
-        outcome, category
+        session.outcome, category
 )"""
 
 Value = str | int | None

@@ -8,7 +8,7 @@ from relight.model import row_id
 from relight.store import Store
 from relight.store.queries.filters import Filter, where
 from relight.store.queries.steps import FAMILY
-from relight.store.queries.totals import SessionName, UsageSums
+from relight.store.queries.totals import DAYS, USAGE, SessionName, UsageSums
 from relight.store.sql import flag, list_marks, read_list, read_usd
 from relight.times import write_time
 
@@ -342,9 +342,10 @@ def find_first_days(store: Store, chosen: Filter) -> dict[str, str]:
     """Return the first recorded day of each source that has records in a part of the record."""
     test, values = where(chosen)
     # by the index of days, which ends at the first row of the source
-    first = "select day from session_day where source = found.source order by day limit 1"
+    table = DAYS if chosen.is_of_days else USAGE
+    first = "select day from usage_day where source = found.source order by day limit 1"
     rows = store.query(
-        f"select source, ({first}) from (select distinct source from session_day {test}) as found",
+        f"select source, ({first}) from (select distinct source from {table} {test}) as found",
         values,
     )
     return {source: day for source, day in rows if day[:1].isdigit()}

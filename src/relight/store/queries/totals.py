@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from relight.model import TokenColumns
 from relight.store import Store
@@ -87,6 +88,9 @@ CALL_KEYS = {"tool": "tool", "failure": "kind"}
 COLUMNS = {**USAGE_KEYS, **CALL_KEYS}
 
 USAGE = "session_day"
+# The same added up, for keys and filters of days. It counts the sessions that have one row; those
+# with several rows are counted apart.
+DAYS, DAY_KEYS = "usage_day", ("day", "week", "month", "source", "model", "provider", "project")
 # the job that each session was a run of; where a scheduler's ledger lost the run, the session's
 # name gives the job
 SCHEDULED = f"""
@@ -122,8 +126,8 @@ CHARGED = [
 ]
 # a name in an expression: by the index of names SQLite would read the uses of all days
 _CHARGED_TO = f"""
-    select day, session.source, session.project, skill.root_id, skill.model, provider,
-        job_id as job, skill_name || '' as skill, {", ".join(CHARGED)},
+    select day, session.source, session.project, skill.root_id, session.outcome, skill.model,
+        provider, job_id as job, skill_name || '' as skill, {", ".join(CHARGED)},
         coalesce({_CHARGE.format("cost_nanos")}, 0) - {_CHARGE.format("included_nanos")}
             as cost_nanos,
         round(coalesce({_CHARGE.format("duration_seconds")}, 0) * 1000) as wall_ms
@@ -133,7 +137,8 @@ _CHARGED_TO = f"""
 """
 SKILL_USES = f"({_CHARGED_TO}) as skill_usage"
 SKILLS = f"""(
-    select day, source, project, root_id, model, provider, job, cast(null as text) as skill,
+    select day, source, project, root_id, outcome, model, provider, job,
+        cast(null as text) as skill,
         {", ".join(SKILL_SUMS)}, cost_nanos, wall_ms
     from {JOBS}
     where root_id not in (select root_id from skill_invocations where root_id is not null)
@@ -141,8 +146,8 @@ SKILLS = f"""(
     {_CHARGED_TO}
 ) as skill_usage"""
 CALLS = """(
-    select day, source, project, root_id, model, provider, tool, kind, tool_calls, tool_failures,
-        failed_turns
+    select day, source, project, root_id, outcome, model, provider, tool, kind, tool_calls,
+        tool_failures, failed_turns
     from call_day where {test}
 ) as calls"""
 CALL_JOBS = f"(select used.*, job.full_name as job from {{table}} {SCHEDULED}) as job_calls"
@@ -165,19 +170,14 @@ DESCRIBED = f"""(
 ) as described"""
 ABOUT = {"branch": "about.branch", "agent_version": "about.version as agent_version"}
 ABOUT |= {"machine": f"{MACHINE} as machine", "person": f"{PERSON} as person"}
-# the sessions whose outcome is known
-RATED = """left join (
-    select root_id as rated_id, outcome as rated from listing
-    where outcome in ('success', 'failure')
-) as rated on rated.rated_id = root_id"""
-# A session has many rows of calls. The limit makes SQLite look each session up only once.
-RATED_CALLS = """left join (
-    select root_id as rated_id, outcome as rated from listing
-    where outcome in ('success', 'failure') and root_id in (select root_id from call_day {days})
-    limit 9223372036854775807
-) as rated on rated.rated_id = root_id"""
+# what is known of the sessions that succeeded or failed
+RATED = ("turns", "unpriced_turns", "cost_nanos")
+DAY_COUNTS = ", ".join(
+    f"coalesce(sum({name}), 0) as {name}" for name in SessionCounts.__struct_fields__
+)
+IS_RATED = "outcome in ('success', 'failure')"
 COUNTS = """
-    count(*) as sessions,
+    count(root_id) as sessions,
     count(case when outcome = 'success' then 1 end) as successes,
     count(case when outcome = 'failure' then 1 end) as failures
 """
@@ -192,10 +192,10 @@ def sum_groups(
     """
     is_of_calls = any(key in CALL_KEYS for key in by)
     known = CALL_SUMS if is_of_calls else USAGE_SUMS
-    table = _choose_table(by)
+    table = _choose_table(by, chosen)
     prefix, join = _week_table(store, table) if "week" in by else ("", "")
     keys = {key: COLUMNS[key] for key in by}
-    return sum_table(
+    groups = sum_table(
         store,
         keys,
         chosen,
@@ -203,7 +203,12 @@ def sum_groups(
         known=known,
         prefix=prefix,
         has_outcomes=has_outcomes,
+        is_of_days=table == DAYS,
     )
+    if table != DAYS or not has_outcomes:
+        return groups
+    shared = _count_shared(store, keys, chosen, prefix=prefix, join=join)
+    return [_add_counts(one, shared.get((*one.keys.values(),))) for one in groups]
 
 
 def sum_skills(store: Store, chosen: Filter) -> list[GroupSums]:
@@ -227,29 +232,31 @@ def sum_table(
     known: Collection[str],
     prefix: str = "",
     has_outcomes: bool = True,
+    is_of_days: bool = False,
 ) -> list[GroupSums]:
     """Return the sums of the known columns of a table by these columns."""
     sums = {name: f"sum({name})" if name in known else "null" for name in SUMS}
     sums["sessions"] = "count(distinct root_id)" if has_outcomes else "0"
+    if is_of_days:
+        sums["sessions"] = "coalesce(sum(sessions), 0)"
     figures = [f"{sums[name]} as {name}" for name in UsageSums.__struct_fields__]
-    if has_outcomes:
+    if is_of_days:
+        figures += [f"coalesce(sum({name}), 0)" for name in ("successes", "failures")]
+        figures += [f"sum(rated_{name})" for name in RATED]
+    elif has_outcomes:
         figures += [
-            f"count(distinct case when rated = '{one}' then root_id end)"
+            f"count(distinct case when outcome = '{one}' then root_id end)"
             for one in ("success", "failure")
         ]
         figures += [
-            f"sum(case when rated is not null then {name} end)" if name in known else "null"
-            for name in ("turns", "unpriced_turns", "cost_nanos")
+            f"sum(case when {IS_RATED} then {name} end)" if name in known else "null"
+            for name in RATED
         ]
     order = ", ".join(f"{key} nulls first" for key in keys.values())
     grouped = f"group by {', '.join(keys.values())} order by {order}" if keys else ""
     test, values = where(chosen)
     columns = ", ".join([*keys.values(), *figures])
-    rated = RATED if has_outcomes else ""
-    if has_outcomes and "turns" not in known:
-        days, of_days = where(Filter(since=chosen.since, until=chosen.until))
-        rated, values = RATED_CALLS.format(days=days), [*of_days, *values]
-    rows = store.query(f"{prefix} select {columns} from {table} {rated} {test} {grouped}", values)
+    rows = store.query(f"{prefix} select {columns} from {table} {test} {grouped}", values)
     first, last = len(keys), len(keys) + len(UsageSums.__struct_fields__)
     return [
         GroupSums(
@@ -264,9 +271,49 @@ def sum_table(
 def count_sessions(store: Store, by: Sequence[str], chosen: Filter) -> SessionCounts:
     """Return how many sessions a report by these keys covers, each counted once."""
     test, values = where(chosen)
-    covered = f"select root_id from {_choose_table(by)} {test}"
-    statement = f"select {COUNTS} from listing where root_id in ({covered})"
-    return store.read(SessionCounts, statement, values)[0]
+    table = _choose_table(by, chosen)
+    if table == DAYS:
+        alone = store.read(SessionCounts, f"select {DAY_COUNTS} from {DAYS} {test}", values)[0]
+        return _add_up(alone, _count_shared(store, {}, chosen)[()])
+    covered = f"select distinct root_id, outcome from {table} {test}"
+    return store.read(SessionCounts, f"select {COUNTS} from ({covered}) as covered", values)[0]
+
+
+def _count_shared(
+    store: Store, keys: Mapping[str, str], chosen: Filter, *, prefix: str = "", join: str = ""
+) -> dict[tuple[object, ...], SessionCounts]:
+    """Return the number of sessions with several rows, by the values of these columns."""
+    test, values = where(chosen)
+    named = "".join(f"{key} as {name}, " for name, key in keys.items())
+    names = "".join(f"{name}, " for name in keys)
+    grouped = f"group by {names.removesuffix(', ')}" if keys else ""
+    rows = store.query(
+        f"{prefix} select {names} {COUNTS} from (select distinct {named} root_id, outcome"
+        f" from {USAGE} {join} {test or 'where 1 = 1'} and is_alone = 0) as shared {grouped}",
+        values,
+    )
+    return {row[: len(keys)]: SessionCounts(*row[len(keys) :]) for row in rows}
+
+
+def _add_counts(group: GroupSums, more: SessionCounts | None) -> GroupSums:
+    """Return a group with more sessions."""
+    if more is None:
+        return group
+    counted = SessionCounts(group.sums.sessions, group.outcomes.successes, group.outcomes.failures)
+    found = _add_up(counted, more)
+    return replace(
+        group,
+        sums=replace(group.sums, sessions=found.sessions),
+        outcomes=replace(group.outcomes, successes=found.successes, failures=found.failures),
+    )
+
+
+def _add_up(one: SessionCounts, other: SessionCounts) -> SessionCounts:
+    return SessionCounts(
+        one.sessions + other.sessions,
+        one.successes + other.successes,
+        one.failures + other.failures,
+    )
 
 
 def count_in_groups(
@@ -278,7 +325,7 @@ def count_in_groups(
     keys = ", ".join(COLUMNS[key] for key in by)
     test, values = where(chosen)
     rows = store.query(
-        f"{prefix} select distinct {keys}, root_id, rated from {table} {join} {RATED} {test}",
+        f"{prefix} select distinct {keys}, root_id, outcome from {table} {join} {test}",
         values,
     )
     found = {row[-2]: row[-1] for row in rows if row[-2] is not None and row[: len(by)] in groups}
@@ -315,8 +362,10 @@ def name_sessions(store: Store, by: Sequence[str], chosen: Filter) -> list[Sessi
     )
 
 
-def _choose_table(by: Sequence[str]) -> str:
-    """Return the table that has all of these keys."""
+def _choose_table(by: Sequence[str], chosen: Filter | None = None) -> str:
+    """Return the table that has all of these keys, and all that a filter tests."""
+    if chosen is not None and chosen.is_of_days and all(key in DAY_KEYS for key in by):
+        return DAYS
     rest = [key for key in by if key not in ABOUT]
     has_branch = not any(key in (*CALL_KEYS, "skill") for key in by)
     asked = [ABOUT[key] for key in ABOUT if key in by and not (key == "branch" and has_branch)]

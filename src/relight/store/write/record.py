@@ -118,10 +118,11 @@ class Recorder:
             from relight.store.write.side_records import refresh_durations
 
             refresh_durations(database, touched)
-        rollup.refresh(database, touched)
-        _refresh_rebuilds(database, touched, self.pricing)
         scores.refresh(database, touched, measured)
         judged = outcomes.refresh(database, touched, self.admissions)
+        # after the outcome, which is in its rows
+        rollup.refresh(database, touched)
+        _refresh_rebuilds(database, touched, self.pricing)
         if _has_rows(database, "run"):
             from relight.store.derive.skills.scheduled import write_scheduled
 
