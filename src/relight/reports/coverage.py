@@ -1,7 +1,11 @@
 """Success rates as text: counts always, and a share only if enough is known."""
 
+from typing import TYPE_CHECKING
+
 from relight.stats.rates import ClusterSums, Interval, cluster_interval, wilson
-from relight.store.queries.failures import CallSpread
+
+if TYPE_CHECKING:
+    from relight.store.queries.failures import CallSpread
 
 MINIMUM_KNOWN = 5
 MINIMUM_SHARE = 0.3
@@ -29,7 +33,7 @@ def show_rate(successes: int, known: int, total: int | None = None) -> str | Non
     return None if rate is None else f"{rate:.1%} ({show_interval(wilson(successes, known))})"
 
 
-def show_failure_interval(calls: CallSpread) -> str:
+def show_failure_interval(calls: "CallSpread") -> str:
     """Return the 95 % interval of the share of failed calls, which sessions differ in."""
     sums = ClusterSums(
         groups=calls.sessions,

@@ -18,8 +18,6 @@ from relight.store.sql import Connection, column_list, read
 from relight.store.write import rows
 from relight.store.write.sealed import CallRow, Sealed, TurnRow
 
-# sources that record sessions as they happen: no turn is in two sessions, and none has totals
-LIVE = frozenset(("relight",))
 GOING = """
     select root_id, source, project, machine_id, title, told_outcome, started_at, ended_at,
         id <> root_id or exists (
@@ -58,7 +56,7 @@ class GoingSession(Struct, frozen=True):
 
 def append(database: Connection, piece: Sealed, pricing: Pricing) -> bool:
     """Write the piece and add its figures to the roll-up; False if `Recorder.write` must do it."""
-    if piece.source not in LIVE or len(piece.sessions) != 1 or piece.skills or piece.totals:
+    if len(piece.sessions) != 1 or piece.skills or piece.totals:
         return False
     ((session_id, session),) = piece.sessions
     opening = (session.parent, session.project, session.model, session.version)

@@ -12,11 +12,12 @@ from relight.store.derive import outcomes, rollup, scores, unanswered
 from relight.store.derive.pricing import Pricing, learn
 from relight.store.sql import Connection, list_marks
 from relight.store.write import rows
-from relight.store.write.append import append
 from relight.store.write.seal import list_originals, list_origins, redate, strip_piece
 from relight.store.write.sealed import Sealed
 from relight.store.write.tape import find_continuing, write_place
 
+# sources that record sessions as they happen: no turn is in two sessions, and none has totals
+LIVE = frozenset(("relight",))
 # of answers, a hundred bytes each
 MOST_ADMISSIONS = 20_000
 
@@ -46,7 +47,7 @@ class Recorder:
                 for piece, is_gone in zip(current, forgotten, strict=True)
             ]
             wanted = [one for one, is_out in zip(current, left_out, strict=True) if not is_out]
-            is_appended = len(wanted) == 1 and append(database, wanted[0], self.pricing)
+            is_appended = len(wanted) == 1 and self._append(database, wanted[0])
             new = set() if is_appended else self.write(database, wanted)
             on_tape: list[tuple[int, Sealed]] = []
             for piece, is_gone, is_out in zip(current, forgotten, left_out, strict=True):
@@ -56,6 +57,14 @@ class Recorder:
                     on_tape.append((part_id, piece))
             write_texts(database, on_tape)
         return current, new
+
+    def _append(self, database: Connection, piece: Sealed) -> bool:
+        """Write a piece of a live session; False if `write` must do it."""
+        if piece.source not in LIVE:
+            return False
+        from relight.store.write.append import append
+
+        return append(database, piece, self.pricing)
 
     def write(self, database: Connection, pieces: Sequence[Sealed]) -> set[int]:
         """Write the rows of these pieces and everything derived from them."""
