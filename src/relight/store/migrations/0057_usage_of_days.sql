@@ -206,7 +206,8 @@ create trigger usage_removed after delete on session_day begin
         rated_turns = usage_day.rated_turns + excluded.rated_turns,
         rated_unpriced_turns = usage_day.rated_unpriced_turns + excluded.rated_unpriced_turns,
         rated_cost_nanos = usage_day.rated_cost_nanos + excluded.rated_cost_nanos;
-    delete from usage_day where parts = 0 and day = old.day and source = old.source
+    delete from usage_day where parts = 0 and sessions = 0 and successes = 0 and failures = 0
+        and day = old.day and source = old.source
         and coalesce(project, '') = coalesce(old.project, '')
         and coalesce(model, '') = coalesce(old.model, '')
         and coalesce(provider, '') = coalesce(old.provider, '')
@@ -294,7 +295,8 @@ create trigger usage_changed after update on session_day begin
         rated_turns = usage_day.rated_turns + excluded.rated_turns,
         rated_unpriced_turns = usage_day.rated_unpriced_turns + excluded.rated_unpriced_turns,
         rated_cost_nanos = usage_day.rated_cost_nanos + excluded.rated_cost_nanos;
-    delete from usage_day where parts = 0 and day = old.day and source = old.source
+    delete from usage_day where parts = 0 and sessions = 0 and successes = 0 and failures = 0
+        and day = old.day and source = old.source
         and coalesce(project, '') = coalesce(old.project, '')
         and coalesce(model, '') = coalesce(old.model, '')
         and coalesce(provider, '') = coalesce(old.provider, '')
