@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import build
 from relight.errors import MissingError, RelightError
@@ -202,15 +203,21 @@ def ledger(hermes: Path) -> Iterator[Ledger]:
     opened.ledger.close()
 
 
+def start_dealing(store: Store, ledger: Ledger, *, share: float) -> None:
+    """Put a model on trial with a seed that deals the same runs every time."""
+    order = CanaryOrder(model="small", share=share, anyway=True)
+    plan = plan_canary(store, "digest", order, now=ledger.now + 120_000)
+    row = replace(plan.row, seed="fixed")
+    start_canary(store, replace(plan, row=row))
+
+
 def test_a_canary_in_a_job_of_hermes_deals_its_next_run_and_stops_for_harm(
     store: Store, tmp_path: Path, hermes: Path, ledger: Ledger
 ) -> None:
     for _ in range(40):
         ledger.run()
     build.import_home(store, tmp_path)
-    order = CanaryOrder(model="small", share=0.5, anyway=True)
-    plan = plan_canary(store, "digest", order, now=ledger.now + 120_000)
-    start_canary(store, plan)
+    start_dealing(store, ledger, share=0.5)
     for _ in range(30):
         ledger.run(fails="small")
         build.import_home(store, tmp_path)
@@ -232,8 +239,7 @@ def test_an_import_looks_at_a_trial_in_a_job_with_few_runs(
     ledger.run()
     build.import_home(store, tmp_path)
     assert not needs_a_look(store)
-    order = CanaryOrder(model="small", share=0.99, anyway=True)
-    start_canary(store, plan_canary(store, "digest", order, now=ledger.now + 120_000))
+    start_dealing(store, ledger, share=0.99)
     ledger.run()
     home = {
         "HOME": str(tmp_path),
@@ -254,8 +260,7 @@ def test_a_person_promotes_and_rolls_back_a_job_of_hermes(
     for _ in range(40):
         ledger.run()
     build.import_home(store, tmp_path)
-    order = CanaryOrder(model="small", anyway=True)
-    start_canary(store, plan_canary(store, "digest", order, now=ledger.now + 120_000))
+    start_dealing(store, ledger, share=0.2)
     name = f"hermes:{JOB}"
     do_as_asked(store, name, "promote", made_by="ada", now=ledger.now + 130_000)
     assert read_jobs(hermes)[0]["model"] == "small"
