@@ -329,19 +329,28 @@ def test_figures_have_no_words_on_the_wire_or_on_the_server(
     assert found == {"tapes": {*WORDS.values()}, "figures": set()}
 
 
-def test_a_model_that_is_named_by_its_file_is_sent_without_the_folder(
+def test_a_name_that_is_a_path_or_a_command_is_sent_without_it(
     office: Office, laptop: Laptop
 ) -> None:
+    """Servers name models by files, models call tools that are none, jobs are sentences."""
     model = f"/home/{WORDS['folder']}/qwen3.gguf"
     with relight.record(laptop.store, session_id="local", model=model) as tracker:
         tracker.turn(model=model, input_tokens=5, output_tokens=1)
+        for tool in (f"cat {WORDS['command']}", f"/src/{WORDS['path']}", "mcp__shop__find.item"):
+            tracker.tool_call(tool, {}, "no such tool", is_error=True)
     relight.record_skill_invocation(
-        laptop.store, skill_name="tidying", invoked_at=5, model=model, session_id="relight:local"
-    )
+        laptop.store, skill_name="tidying", invoked_at=5, model=model,
+        session_id="relight:local", job_id=f"look at the {WORDS['prompt']}",
+    )  # fmt: skip
     laptop.join("figures")
     laptop.push()
     office.derive()
     assert office.by("source", "model")["relight", "qwen3.gguf"] == (1, 1)
+    tools = office.store.query(
+        "select tool, count(*) from tool_call join session on session.id = session_id"
+        " where source = 'relight' group by tool order by tool"
+    )
+    assert tools == [("hidden", 2), ("mcp__shop__find.item", 1)]
     assert find_words(office, laptop.line) == set()
 
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,10 @@ import build
 import postgres
 from relight.errors import RelightError
 from relight.store import Store, open_store
-from relight.store.keep.dump import _split
+from relight.store.keep.dump import _explain, _split
 from relight.store.keep.restore import restore
 from relight.store.team import read_own_id
+from relight.store.visibility import Viewer
 
 
 @pytest.fixture
@@ -45,6 +47,8 @@ def test_a_restored_database_is_that_of_the_backup_and_a_new_one_for_its_machine
     assert build.dump(store) == before
     assert store.query("select to_regclass('later') is null") == [(True,)]
     assert read_own_id(store) != own_id
+    with store.snapshot(Viewer(0)):
+        assert store.query("select count(*) from session") == [(0,)]
 
 
 @pytest.mark.parametrize("cut", [0, 100, -50])
@@ -66,6 +70,20 @@ def test_without_the_programs_of_postgresql_the_error_says_what_to_install(
         store.backup(tmp_path / "relight.backup")
     assert "client programs" in (found.value.hint or "")
     assert not (tmp_path / "relight.backup").exists()
+
+
+@pytest.mark.parametrize(
+    ("said", "hint"),
+    [('ERROR:  role "relight_reader" does not exist', "relight migrate"),
+     ("pg_dump: error: aborting because of server version mismatch", "client programs"),
+     ("ERROR:  out of memory", None)],
+)  # fmt: skip
+def test_a_server_without_the_reading_role_is_to_be_migrated_first(
+    said: str, hint: str | None
+) -> None:
+    error = _explain(BytesIO(said.encode()), "db")
+    assert error.message == f"db: {said}"
+    assert error.hint is None if hint is None else hint in str(error.hint)
 
 
 @pytest.mark.parametrize(

@@ -117,8 +117,8 @@ def make_run(store: Store, due: DueRun, naming: Naming) -> SentRun:
         key=naming.hide(due.key),
         job=naming.hide(due.job or ""),
         job_name=due.job if naming.hides and _is_prompt(due) else due.job_name or due.job,
-        session=_hide_name(naming, due.session) if due.session else None,
-        earlier=[_hide_name(naming, one) for one in read_earlier_attempts(store, due.id)],
+        session=naming.hide_session(due.session) if due.session else None,
+        earlier=[naming.hide_session(one) for one in read_earlier_attempts(store, due.id)],
         figures=figures,
         **words,
     )
@@ -135,13 +135,10 @@ def make_use(due: DueUse, values: dict[str, Any], naming: Naming) -> SentUse:
         values = {name: value for name, value in values.items() if name not in WORDS}
         if "model" in values:
             values["model"] = cut_model(values["model"])
-    session = _hide_name(naming, due.session)
+        if "job_id" in values:
+            values["job_id"] = naming.hide(values["job_id"])
+    session = naming.hide_session(due.session)
     return SentUse(session=session, skill=due.skill, entry=due.entry, values=values)
-
-
-def _hide_name(naming: Naming, name: str) -> str:
-    source, colon, key = name.partition(":")
-    return f"{source}:{naming.hide(key)}" if colon else naming.hide(name)
 
 
 def take_runs(

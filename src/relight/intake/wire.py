@@ -36,7 +36,10 @@ StoreId = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
 # words or a path
 PLAIN_ID = re.compile(r"[\w.:@+#-]{1,128}|[0-9a-f]{8}(?:-[0-9a-f]{4,12}){4}/[\w-]{1,40}", re.ASCII)
 # a local server may name a model by its file
-PATH_START = re.compile(r"[/~\\]|\.{1,2}[/\\]|[A-Za-z]:[/\\]|file:")
+PATH_START = re.compile(r"[/~\\]|\.{1,2}[/\\]|[A-Za-z]:[/\\]|[a-z]+:/|file:")
+# a tool that there is; a model may also call one by a command or a sentence
+TOOL = re.compile(r"[\w.:@+-]{1,128}(/[\w.:@+-]{1,64})?", re.ASCII)
+HIDDEN_TOOL = "hidden"
 NAME = re.compile(r"[\w][\w.@/+ -]{0,62}", re.ASCII)
 
 
@@ -167,6 +170,11 @@ class Naming(Struct, frozen=True):
             return key
         return f"{hash_names('hidden', key) & (1 << 64) - 1:016x}"
 
+    def hide_session(self, name: str) -> str:
+        """Return the name that may be sent of a session: `source:key`, or a key alone."""
+        source, colon, key = name.partition(":")
+        return f"{source}:{self.hide(key)}" if colon else self.hide(name)
+
     def find_session(self, source: str, key: str) -> int:
         """Return the row id of a session on the server."""
         return row_id("session", source, self.name_session(source, key))
@@ -188,7 +196,9 @@ class Naming(Struct, frozen=True):
         return replace(
             parsed,
             owner=None if parsed.owner is None else session(parsed.owner),
-            sessions=_rename(parsed.sessions, key=session, parent=session),
+            sessions=_rename(
+                parsed.sessions, key=session, parent=session, exported_from=self.hide_session
+            ),
             turns=_rename(parsed.turns, key=other, session=session),
             reports=_rename(parsed.reports, key=other, session=session),
             calls=_rename(parsed.calls, key=other, session=session, turn=other, name=other),
@@ -280,7 +290,7 @@ def remove_words(sealed: Sealed, *, key: bytes | None = None) -> Sealed:
         ],
         skills=sealed.skills,
         words=sealed.words,
-        timings=sealed.timings,
+        timings=[replace(one, tool=keep_tool(one.tool)) for one in sealed.timings],
         limits=sealed.limits,
         compactions=sealed.compactions,
     )
@@ -293,6 +303,15 @@ def cut_model(model: str | None) -> str | None:
     ('qwen3.gguf', 'openai/gpt-5.2')
     """
     return cut_project(model) if model and PATH_START.match(model) else model
+
+
+def keep_tool(tool: str) -> str:
+    """Return a tool's name as it may be sent.
+
+    >>> keep_tool("mcp__shop__find"), keep_tool("cat notes.md"), keep_tool("/bin/ls")
+    ('mcp__shop__find', 'hidden', 'hidden')
+    """
+    return tool if TOOL.fullmatch(tool) else HIDDEN_TOOL
 
 
 def _keep_session(one: Session) -> Session:
@@ -337,7 +356,8 @@ def _keep_call(one: CallRow, key: bytes | None) -> CallRow:
     if key is not None:
         digest = blake2b(fingerprint.to_bytes(8, "big", signed=True), key=key[:64], digest_size=8)
         fingerprint = int.from_bytes(digest.digest(), "big", signed=True)
-    return replace(one, fingerprint=fingerprint, reason=None, evidence=None)
+    tool = keep_tool(one.tool)
+    return replace(one, tool=tool, fingerprint=fingerprint, reason=None, evidence=None)
 
 
 def hide_place(text: str, key: bytes) -> str:

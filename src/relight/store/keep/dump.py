@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 from relight.config import Config
 from relight.errors import RelightError
 from relight.store import make_private
-from relight.store.postgres import PostgresStore, connect
+from relight.store.postgres import READER, PostgresStore, connect
 from relight.text import show_url
 
 Process = subprocess.Popen[bytes]
@@ -21,6 +21,7 @@ CLEAR = b"""begin;
 set local client_min_messages = warning;
 drop schema public cascade;
 create schema public;
+grant usage on schema public to public;
 """
 PROGRAMS = "install PostgreSQL's client programs, of the server's version or later"
 
@@ -100,5 +101,7 @@ def _explain(errors: IO[bytes], of: str) -> RelightError:
     """Return the error that a program has reported."""
     errors.seek(0)
     lines = errors.read().decode(errors="replace").strip().splitlines() or ["it failed"]
-    is_older = any("version" in line for line in lines)
-    return RelightError(f"{of}: {lines[0][:300]}", PROGRAMS if is_older else None)
+    message, text = f"{of}: {lines[0][:300]}", " ".join(lines)
+    if f'role "{READER}" does not exist' in text:
+        return RelightError(message, "make it first: relight migrate")
+    return RelightError(message, PROGRAMS if "version" in text else None)
