@@ -1,7 +1,4 @@
-from collections.abc import Mapping
-
 import click
-from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from relight.cli.options import (
@@ -12,20 +9,7 @@ from relight.cli.options import (
     relight_command,
     relight_group,
 )
-from relight.config import (
-    Config,
-    DisplaySettings,
-    JobSettings,
-    LessonSettings,
-    LimitSettings,
-    MoaSettings,
-    ModelSettings,
-    PlanSettings,
-    PriceKey,
-    TemplateSettings,
-    find_home,
-    read_config,
-)
+from relight.config import Config, PlanSettings, find_home, read_config
 from relight.errors import RelightError, as_typed
 from relight.text import dollars
 from relight.times import check_timezone
@@ -87,52 +71,11 @@ retention_index_days = 730
 """
 
 
-class ShownServeSettings(Struct, frozen=True):
-    """`[serve]` without its token, which is a secret."""
-
-    has_token: bool
-    hosts: list[str]
-
-
-class ShownStoreSettings(Struct, frozen=True):
-    """`[store]` without a password."""
-
-    url: str | None
-    retention_tape_days: int | None
-    retention_index_days: int | None
-
-
-class ShownNotifySettings(Struct, frozen=True):
-    """`[notify]` without what may be a secret in it."""
-
-    to: str | None
-
-
-class ShownSettings(Struct, frozen=True, kw_only=True):
-    """The settings as `--json` prints them.
-
-    `timezone` is that of the store's days, `timezone_setting` the one in the file.
-    """
-
-    home: str
-    file: str | None
-    timezone: str | None
-    timezone_setting: str | None
-    auto_import: bool
-    max_tool_chars: int
-    local_models_are_free: bool
-    prices: Mapping[str, Mapping[PriceKey, float]]
-    plans: Mapping[str, PlanSettings]
-    limits: Mapping[str, LimitSettings]
-    templates: TemplateSettings
-    lessons: LessonSettings
-    moa: MoaSettings
-    jobs: JobSettings
-    display: DisplaySettings
-    serve: ShownServeSettings
-    notify: ShownNotifySettings
-    models: ModelSettings
-    store: ShownStoreSettings
+# settings without secrets, which `--json` prints as they are
+SHOWN = (
+    *("auto_import", "max_tool_chars", "local_models_are_free", "prices", "plans", "limits"),
+    *("templates", "lessons", "jobs", "display", "models"),
+)
 
 
 @relight_group("config", example="relight config timezone Europe/Berlin", alone="show")
@@ -154,31 +97,17 @@ def show(as_json: bool) -> None:
         click.echo(f"warning: {note}", err=True)
     if as_json:
         print_json(
-            ShownSettings(
-                home=str(home),
-                file=str(path) if path.exists() else None,
-                timezone=zone,
-                timezone_setting=config.timezone,
-                auto_import=config.auto_import,
-                max_tool_chars=config.max_tool_chars,
-                local_models_are_free=config.local_models_are_free,
-                prices=config.prices,
-                plans=config.plans,
-                limits=config.limits,
-                templates=config.templates,
-                lessons=config.lessons,
-                moa=replace(config.moa, trace_dir=str(config.trace_folder)),
-                jobs=config.jobs,
-                display=config.display,
-                serve=ShownServeSettings(bool(config.serve.token), config.serve.hosts),
-                notify=ShownNotifySettings(config.notify.shown),
-                models=config.models,
-                store=ShownStoreSettings(
-                    config.store.shown,
-                    config.store.retention_tape_days,
-                    config.store.retention_index_days,
-                ),
-            )
+            {
+                "home": str(home),
+                "file": str(path) if path.exists() else None,
+                "timezone": zone,
+                "timezone_setting": config.timezone,
+                **{name: getattr(config, name) for name in SHOWN},
+                "moa": replace(config.moa, trace_dir=str(config.trace_folder)),
+                "serve": {"has_token": bool(config.serve.token), "hosts": config.serve.hosts},
+                "notify": {"to": config.notify.shown},
+                "store": asdict(config.store) | {"url": config.store.shown},
+            }
         )
         return
     click.echo(f"home: {home}")

@@ -6,7 +6,7 @@ To add a source:
    the events of one record: nouns of `relight.model` and the events of `events`. Index rows and
    chat messages both come from them. A source with a database, or with many sessions in one file,
    also has `fetch`; one whose files are not all `.jsonl` files below its folders has `find`.
-2. Add a row to `SOURCES`, and tests with real files to `tests/sources/`.
+2. Add a row to `data/sources.toml`, and tests with real files to `tests/sources/`.
 
 A package outside Relight adds a source with an entry point of the group `relight.sources` that
 names a `Source`. `docs/adding.md` has a complete example.
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from relight.data import read_table
 from relight.errors import RelightError
 from relight.locks import IS_WINDOWS
 from relight.model import Mark, Origin, Parsed, Piece
@@ -34,12 +35,10 @@ if TYPE_CHECKING:
     Fetch = Callable[[Origin, Mapping[str, Mark]], Iterator[Piece]]
 
 GROUP = "relight.sources"
-OPENCODE_FILES = "messages of an OpenCode from before its database"
-CLINE_TASKS = "Code/User/globalStorage/saoudrizwan.claude-dev/tasks/*/api_conversation_history.json"
 RECEIVED = b'{"otlp":'  # a line of telemetry begins so, on a tape of any source
 
 
-class Source(Struct, frozen=True, kw_only=True):
+class Source(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One row of the table: the facts about an agent, and the name of its reader.
 
     The reader is imported when records are first looked for or read.
@@ -158,172 +157,7 @@ class Source(Struct, frozen=True, kw_only=True):
 
 
 SOURCES = {
-    source.name: source
-    for source in (
-        Source(
-            name="claude-code",
-            title="Claude Code",
-            reader="relight.sources.claude_code.reader:ClaudeCodeReader",
-            variable="CLAUDE_CONFIG_DIR",
-            has_many_homes=True,
-            homes=(".claude", ".config/claude"),
-            folders=("projects",),
-            path_part="",
-            skills="skills",
-            skills_rank=2,
-            project_skills=".claude/skills",
-            settings="settings.json",
-            resume=("claude", "--resume"),
-            has_windows=True,
-            telemetry="relight.sources.otlp.agents:AgentReader",
-            has_global_ids=True,
-        ),
-        Source(
-            name="codex",
-            title="Codex",
-            reader="relight.sources.codex.reader:CodexReader",
-            variable="CODEX_HOME",
-            homes=(".codex",),
-            folders=("sessions", "archived_sessions"),
-            path_part="rollout-",
-            skills="skills",
-            skills_rank=3,
-            user_skills=".agents/skills",
-            settings="hooks.json",
-            resume=("codex", "resume"),
-            resumes_anywhere=True,
-            has_windows=True,
-            telemetry="relight.sources.otlp.agents:AgentReader",
-            has_global_ids=True,
-        ),
-        Source(
-            name="hermes",
-            title="Hermes Agent",
-            reader="relight.sources.hermes.reader:HermesReader",
-            variable="HERMES_HOME",
-            homes=(".hermes",),
-            windows_home="hermes",
-            skills="skills",
-            skills_rank=1,
-            settings="config.yaml",
-            resume=("hermes", "--resume"),
-            resumes_anywhere=True,
-            job_editor="relight.sources.hermes.job_models:HermesJobs",
-        ),
-        Source(
-            name="copilot",
-            title="Copilot CLI",
-            reader="relight.sources.copilot.reader:CopilotReader",
-            variable="COPILOT_HOME",
-            homes=(".copilot",),
-            folders=("session-state",),
-            path_part="events.jsonl",
-            resume=("copilot", "--resume"),
-            has_global_ids=True,
-        ),
-        Source(
-            name="opencode",
-            title="OpenCode",
-            reader="relight.sources.opencode.reader:OpenCodeReader",
-            variable="XDG_DATA_HOME",
-            sessions_variable="OPENCODE_DB",
-            homes=(".local/share",),
-            folders=("opencode",),
-            unread=(
-                ("opencode/storage/message/*/*.json", OPENCODE_FILES),
-                ("opencode/project/*/storage/session/message/*/*.json", OPENCODE_FILES),
-            ),
-            resume=("opencode", "--session"),
-            has_global_ids=True,
-        ),
-        Source(
-            name="kilo",
-            title="Kilo",
-            reader="relight.sources.opencode.reader:KiloReader",
-            variable="XDG_DATA_HOME",
-            sessions_variable="KILO_DB",
-            homes=(".local/share",),
-            folders=("kilo",),
-            resume=("kilo", "--session"),
-            has_global_ids=True,
-        ),
-        Source(
-            name="gemini",
-            title="Gemini CLI",
-            reader="relight.sources.gemini:GeminiReader",
-            variable="GEMINI_CLI_HOME",
-            homes=("",),
-            folders=(".gemini/tmp",),
-            path_part="chats",
-            unread=((".gemini/tmp/*/chats/session-*.json", "sessions of an early Gemini CLI"),),
-            resume=("gemini", "--resume"),
-            has_global_ids=True,
-        ),
-        Source(
-            name="qwen",
-            title="Qwen Code",
-            reader="relight.sources.qwen:QwenReader",
-            variable="QWEN_HOME",
-            sessions_variable="QWEN_RUNTIME_DIR",
-            homes=(".qwen",),
-            folders=("projects",),
-            resume=("qwen", "--resume"),
-            has_global_ids=True,
-        ),
-        Source(
-            name="pi",
-            title="Pi",
-            reader="relight.sources.pi:PiReader",
-            variable="PI_CODING_AGENT_DIR",
-            sessions_variable="PI_CODING_AGENT_SESSION_DIR",
-            homes=(".pi/agent",),
-            folders=("sessions",),
-            path_part="",
-            resume=("pi", "--session"),
-            has_global_ids=True,
-        ),
-        Source(
-            name="cline",
-            title="Cline",
-            reader="relight.sources.cline:ClineReader",
-            variable="CLINE_DATA_DIR",
-            sessions_variable="CLINE_SESSION_DATA_DIR",
-            homes=(".cline/data",),
-            folders=("sessions",),
-            unread=tuple(
-                (f"~/{place}/{CLINE_TASKS}", "tasks of Cline's extension for VS Code")
-                for place in (".config", "Library/Application Support", "AppData/Roaming")
-            ),
-            resume=("cline", "--id"),
-        ),
-        Source(
-            name="droid",
-            title="Droid",
-            reader="relight.sources.droid:DroidReader",
-            variable="FACTORY_HOME_OVERRIDE",
-            homes=("",),
-            folders=(".factory/sessions",),
-            resume=("droid", "--resume"),
-            has_global_ids=True,
-        ),
-        Source(
-            name="chat",
-            title="chat files",
-            reader="relight.sources.chat:ChatReader",
-            needs_path=True,
-            is_complete=True,
-        ),
-        Source(
-            name="otlp",
-            title="OpenTelemetry",
-            reader="relight.sources.otlp.reader:OtlpReader",
-        ),
-        Source(
-            name="relight",
-            title="Relight",
-            reader="relight.sources.relight:RecorderReader",
-        ),
-    )
+    source.name: source for source in read_table("sources.toml", dict[str, list[Source]])["source"]
 }
 
 

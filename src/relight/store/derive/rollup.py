@@ -128,7 +128,7 @@ class CallDayRow(Struct, frozen=True):
 
 
 # a call whose turn is not known goes by its session's model; failed model calls have no tool
-CALLS = f"""
+CALLS: str = f"""
     select tool_call.session_id, session.root_id, coalesce(tool_call.day, 'unknown') as day,
         session.source, session.project,
         {NAMED.format("coalesce(turn.model, session.model)")} as model,

@@ -39,7 +39,7 @@ _USES = """
     from skill_run {test}
 """
 # The model is the one that ran, not the one the job has now. A run that never began says nothing.
-RUNS = f"""
+RUNS: str = f"""
     select run.id as run_id, job.full_name as job,
         {NAMED.format("coalesce(run.model, session.model)")} as model,
         coalesce(label.outcome, run.outcome) as outcome, run.session_id, run.cost_nanos,
@@ -63,7 +63,7 @@ _TOKENS = " + ".join(f"coalesce({name}_tokens, 0)" for name in ("input", "cache_
 # a run that died before a model answered says nothing about the cost of the work
 _HAS_WORKED = f"{_TOKENS} > 0 or coalesce(({_OWN.format('tokens')}), 0) > 0"
 # the outcome and the wholly known cost of a run of `RUNS`, named `ended`
-RESULT = f"""
+RESULT: str = f"""
     case outcome when 'success' then 1 when 'failure' then 0 end as success,
     case when cost_nanos <> 0 then cost_nanos
         when not ({_HAS_WORKED}) then null
