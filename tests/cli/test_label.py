@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,30 @@ def test_a_label_without_an_outcome_says_what_is_missing(cli: Cli) -> None:
     done = cli.run("label", FIRST)
     assert done.returncode == 2
     assert "success, failure, unknown or clear" in done.stderr
+
+
+def test_the_end_names_the_sign_that_needs_the_fewest_further_labels(cli: Cli) -> None:
+    assert "50 more with one sign until it can decide" in cli.run("label", given="q\n").stdout
+    answer = build.claude_answer("o1", {"type": "text", "text": "I could not fix it."}, at=201)
+    lines = [build.claude_prompt("Fix the third", at=200), answer]
+    third = "33333333-0000-4000-8000-000000000000"
+    build.write_claude(cli.home, [{**line, "sessionId": third} for line in lines], name=third)
+    done = cli.run("label", given="n\nq\n")
+    assert "49 more with the sign “admitted” until it can decide" in done.stdout
+
+
+def test_a_terminal_breaks_what_it_asks_about_between_words(cli: Cli) -> None:
+    long = "Rename the customer of every unpaid invoice to its successor, and say which ones"
+    lines = [
+        build.claude_prompt(long, at=200),
+        build.claude_answer("o1", {"type": "text", "text": long}, at=201),
+    ]
+    third = "33333333-0000-4000-8000-000000000000"
+    build.write_claude(cli.home, [{**line, "sessionId": third} for line in lines], name=third)
+    whole = cli.run("label", given="q\n").stdout
+    assert whole.count(long) == 2
+    cli.environment |= {"FORCE_COLOR": "1", "NO_COLOR": "1", "TERM": "xterm", "COLUMNS": "40"}
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", cli.run("label", given="q\n").stdout)
+    asked = shown.partition("labelled now")[0].splitlines()
+    assert "Rename the customer of every unpaid" in asked
+    assert all(len(line) <= 40 for line in asked)

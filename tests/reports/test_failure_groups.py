@@ -1,5 +1,6 @@
 """Failed calls by kind, tool, place in the session, length of the session and kind of work."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from relight.store.queries.failures import (
     POSITIONED,
     FailureGroup,
     read_failure_groups,
+    spread_calls,
 )
 from relight.store.queries.filters import Filter
 
@@ -197,3 +199,25 @@ def test_sums_by_position_of_a_live_session_are_those_of_single_calls(store: Sto
         assert [tuple(row) for row in rows] == [(1, 10, 5, 0), (11, 2, 1, 1)]
         check_positions(store)
     check_positions(store)
+
+
+@pytest.mark.sqlite("it counts the steps of SQLite's machine")
+def test_calls_of_a_few_days_are_spread_without_reading_those_of_all_days(
+    tmp_path: Path, store: Store
+) -> None:
+    for number in range(60):
+        write_session(
+            tmp_path, f"{number:08}-0000-4000-8000-000000000000", ".F", start=86_400 * number
+        )
+    build.import_home(store, tmp_path)
+    days = [day for (day,) in store.query("select distinct day from session_day order by day")]
+    assert len(days) == 60
+    steps = []
+    with store.reading() as database:
+        for since in (days[0], days[-1]):
+            count = itertools.count()
+            database.set_progress_handler(lambda count=count: next(count) < 0, 1)
+            assert spread_calls(store, Filter(since=since)).failed
+            database.set_progress_handler(None, 1)
+            steps.append(next(count))
+    assert steps[1] < steps[0] / 10

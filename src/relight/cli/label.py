@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from relight.cli.options import current_store, reading_command
+from relight.errors import as_typed
 from relight.model import OUTCOMES
 
 if TYPE_CHECKING:
@@ -86,7 +87,10 @@ def _walk() -> None:
     if worth.until_scores:
         screen.print_text(f"{worth.until_scores} more until scores are fitted to your labels")
     if worth.until_signs:
-        screen.print_text(f"{worth.until_signs} more with the same sign until one can decide")
+        named = worth.next_sign and worth.next_sign.replace("_", " ")
+        sign = f"the sign “{named}”" if named else "one sign"
+        line = f"{worth.until_signs} more with {sign} until it can decide"
+        screen.print_text(as_typed(f"{line}; `relight doctor` counts every sign"))
 
 
 def _show(store: "Store", one: "UnlabelledSession") -> None:
@@ -96,16 +100,17 @@ def _show(store: "Store", one: "UnlabelledSession") -> None:
     from relight.reports.labels import read_last_prompt
     from relight.times import format_moment
 
-    screen.print_text("")
-    screen.print_text(one.title or "(no title)", style="bold")
+    target = screen.Printer()
+    target.print()
+    target.print_words(one.title or "(no title)", "bold")
     when = format_moment(one.started_at, store.timezone)
-    screen.print_text(f"{one.session_id} · {one.project or 'no project'} · {when}", style="dim")
+    target.print_words(f"{one.session_id} · {one.project or 'no project'} · {when}", "dim")
     prompt = read_last_prompt(store, one.id)
     if prompt and prompt.strip() != (one.title or "").strip():
-        screen.print_text(f"> {_shorten(prompt)}")
-    screen.print_text(_shorten(one.answer or "(no answer)"))
+        target.print_words(f"> {_shorten(prompt)}")
+    target.print_words(_shorten(one.answer or "(no answer)"))
     for line in msgspec.json.decode(one.evidence or "[]", type=list[str]):
-        screen.print_text(f"  {line}", style="dim")
+        target.print_words(line, "dim", indent=2)
 
 
 def _shorten(text: str) -> str:

@@ -66,6 +66,12 @@ class Printer:
         lines = [self.paint(line, style) for line in text.split("\n")]
         click.echo("\n".join(lines), file=self._stream, color=True)
 
+    def print_words(self, text: str, style: str = "", *, indent: int = 0) -> None:
+        """Print lines that break between words in a terminal; a pipe gets them as they are."""
+        for line in clean_lines(text).split("\n"):
+            for part in wrap_text(line, self.width - indent) if self.is_terminal else [line]:
+                self.print(f"{' ' * indent}{part}".rstrip(), style)
+
 
 def _find_width() -> int:
     for number in (0, 1, 2):

@@ -12,7 +12,6 @@ from relight.cli.screen import (
     dollars,
     fit_text,
     seconds,
-    wrap_text,
 )
 from relight.reports.call_subjects import describe_call
 from relight.reports.trace import Step
@@ -124,11 +123,7 @@ class StepPrinter:
         if not text or not text.strip():
             return
         shown, rest = (text, 0) if self._is_full else cut_shown_text(text)
-        for line in clean_lines(shown.strip("\n")).split("\n"):
-            # a pipe gets lines as they are
-            room = self._target.width - indent
-            for part in wrap_text(line, room) if self._target.is_terminal else [line]:
-                self._target.print(f"{' ' * indent}{part}".rstrip(), style)
+        self._target.print_words(shown.strip("\n"), style, indent=indent)
         if rest:
             self._target.print(f"{' ' * indent}… {rest:,} characters more: --full", "dim")
 

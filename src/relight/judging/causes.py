@@ -63,7 +63,12 @@ def find_cause(evidence: Sequence[str]) -> Cause:
         return Cause("labelled", "a person said failure")
     if not evidence:
         return Cause("unknown", "no evidence of how it went")
-    return Cause(classify_error(evidence[0]).kind, _shorten(evidence[0]))
+    return _classify(evidence[0])
+
+
+@lru_cache(maxsize=4096)
+def _classify(text: str) -> Cause:
+    return Cause(classify_error(text).kind, _shorten(text))
 
 
 @lru_cache(maxsize=4096)

@@ -27,11 +27,15 @@ EVERY = 5
 
 
 class Labelling(Struct, frozen=True):
-    """The state of labels: how many there are, and how many more improve the weights."""
+    """The number of labels, and how many more are needed to fit scores and to prove a sign.
+
+    `next_sign` is the one that needs the fewest; None if no label has one.
+    """
 
     labels: int
     until_scores: int
     until_signs: int
+    next_sign: str | None
 
 
 def label_session(
@@ -66,11 +70,14 @@ def read_labelling(store: Store) -> Labelling:
     """Return the number of labels, and how many more are needed until they teach something."""
     count = labels.count_labels(store)
     known = len(labels.read_labelled(store))
-    most = max((one.sessions for one in labels.measure_signs(store)), default=0)
+    least = read_sign_table().least_sessions
+    signs = [one for one in labels.measure_signs(store) if one.sessions < least and not one.decides]
+    nearest = max(signs, key=lambda one: one.sessions, default=None)
     return Labelling(
         count,
         max(read_scoring_table().minimum_examples - known, 0),
-        max(read_sign_table().least_sessions - most, 0),
+        least - nearest.sessions if nearest else 0,
+        nearest.kind if nearest and nearest.sessions else None,
     )
 
 

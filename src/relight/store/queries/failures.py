@@ -288,11 +288,12 @@ def spread_calls(store: Store, chosen: Filter) -> CallSpread:
     test = test or "where 1 = 1"
     found = store.read(
         CallSpread,
-        # most sessions have one row, and need no group
+        # Most sessions have one row, and need no group. The sign before the group's column keeps
+        # SQLite from reading the rows of all days in the order of that column.
         f"select {SPREAD} from (select tool_calls as calls, tool_failures as failed"
         f" from session_day {test} and is_alone = 1 union all"
         f" select {CALLS_OF_ONE}, cast(sum(tool_failures) as bigint)"
-        f" from session_day {test} and is_alone = 0 group by root_id) as one",
+        f" from session_day {test} and is_alone = 0 group by +root_id) as one",
         [*values, *values],
     )
     return found[0]
