@@ -8,6 +8,7 @@ from starlette.testclient import TestClient
 
 import build
 import serving
+from build_dashboard import HOSTILE
 from build_jobs import DONE, make_job
 from build_runs import write_runs
 from relight.reports.alarm_watch import refresh_alarms
@@ -200,3 +201,16 @@ def test_a_model_on_trial_is_shown_with_its_switches_and_answered_on_the_page_of
         assert "asked for" in client.get("/jobs/triage").text
         assert find_job(store, "triage").model == "m"
         assert client.post("/jobs/triage", data=form).status_code == 404
+
+
+def test_the_answer_of_a_run_is_read_as_markdown_and_does_nothing(store: Store) -> None:
+    answer = f"**Two** of three:\n\n- one\n- [two](javascript:alert)\n\n{HOSTILE}\n\n{'more ' * 1000}"
+    (store.config.home / "answer.md").write_text(f"---\njob: night\n---\n{answer}")
+    run_job(store, "night", replace(DONE, answer_file="answer.md"))
+    with serving.make_client(store.config.home) as client:
+        page = client.get("/jobs/night").text.partition("<h3>Answer</h3>")[2].partition("</section>")[0]
+    assert "<strong>Two</strong> of three:" in page
+    assert "<li>two (javascript:alert)</li>" in page
+    assert "&lt;script&gt;" in page
+    assert not re.search(r"<script|<img|onerror=\"|href=|\x1b|\u202e", page)
+    assert "characters more in <code>" in page

@@ -9,15 +9,16 @@ from relight.reports.retries import judge_run_retry
 from relight.reports.runs import RECENT_RUNS, JobReport
 from relight.reports.sessions import find_session, read_head
 from relight.store.queries.runs import RunReport, find_job_names, find_run, read_runs
-from relight.text import NO_PRICE, cut_visible, dollars
+from relight.text import NO_PRICE, dollars
 from relight.web.charts.bars import StackedBar, draw_bars
 from relight.web.page import Context, View
 from relight.web.pages.jobs import show_job
+from relight.web.reading.markdown import render_markdown
 from relight.web.rendering import day
 from relight.work.jobs.registry import list_jobs
 
 SHOWN = 100
-LONGEST_ANSWER = 200_000
+LONGEST_ANSWER, SHOWN_ANSWER = 200_000, 4000
 
 
 def show(view: View) -> Context:
@@ -50,7 +51,8 @@ def show(view: View) -> Context:
         "chart": draw_run_costs(view, job, lately) if any(run.cost_usd for run in lately) else None,
         "mean_seconds": sum(done) / len(done) if done else None,
         "timed": len(done),
-        "cut": cut_visible,
+        "shown": SHOWN_ANSWER,
+        "read": render_markdown,
         "trials": read_trials(view, job),
         "describe_switch": describe_switch,
     }
