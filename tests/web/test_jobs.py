@@ -204,11 +204,17 @@ def test_a_model_on_trial_is_shown_with_its_switches_and_answered_on_the_page_of
 
 
 def test_the_answer_of_a_run_is_read_as_markdown_and_does_nothing(store: Store) -> None:
-    answer = f"**Two** of three:\n\n- one\n- [two](javascript:alert)\n\n{HOSTILE}\n\n{'more ' * 1000}"
+    answer = (
+        f"**Two** of three:\n\n- one\n- [two](javascript:alert)\n\n{HOSTILE}\n\n{'more ' * 1000}"
+    )
     (store.config.home / "answer.md").write_text(f"---\njob: night\n---\n{answer}")
     run_job(store, "night", replace(DONE, answer_file="answer.md"))
     with serving.make_client(store.config.home) as client:
-        page = client.get("/jobs/night").text.partition("<h3>Answer</h3>")[2].partition("</section>")[0]
+        page = (
+            client.get("/jobs/night")
+            .text.partition("<h3>Answer</h3>")[2]
+            .partition("</section>")[0]
+        )
     assert "<strong>Two</strong> of three:" in page
     assert "<li>two (javascript:alert)</li>" in page
     assert "&lt;script&gt;" in page

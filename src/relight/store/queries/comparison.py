@@ -43,32 +43,33 @@ RUNS: str = f"""
     select run.id as run_id, job.full_name as job,
         {NAMED.format("coalesce(run.model, session.model)")} as model,
         coalesce(label.outcome, run.outcome) as outcome, run.session_id, run.cost_nanos,
-        run.input_tokens, run.cache_read_tokens, run.output_tokens,
+        coalesce(run.input_tokens, 0) + coalesce(run.cache_read_tokens, 0)
+            + coalesce(run.output_tokens, 0) + coalesce(listing.tokens, 0) as tokens,
+        case when listing.unpriced_turns = 0 then listing.cost_nanos end as session_nanos,
         coalesce(run.started_at, run.scheduled_for) as at
     from run join job on job.id = run.job_id
     left join session on session.id = run.session_id
+    left join listing on listing.root_id = run.session_id
     left join label on label.session_id = run.session_id
     where run.status not in ('claimed', 'running', 'skipped', 'refused') {{test}}
     union all
     select cast(null as bigint) as run_id, job.full_name as job,
         {NAMED.format("session.model")}, session.outcome,
-        session.id as session_id, cast(null as bigint) as cost_nanos,
-        cast(null as bigint), cast(null as bigint), cast(null as bigint),
+        session.id as session_id, cast(null as bigint) as cost_nanos, coalesce(listing.tokens, 0),
+        case when listing.unpriced_turns = 0 then listing.cost_nanos end,
         session.started_at as at
     from session join job on {IS_NAMED_AFTER}
+    left join listing on listing.root_id = session.id
     where not exists (select 1 from run where run.session_id = session.id) {{test}}
 """
-_OWN = "select {0} from listing where listing.root_id = ended.session_id"
-_TOKENS = " + ".join(f"coalesce({name}_tokens, 0)" for name in ("input", "cache_read", "output"))
-# a run that died before a model answered says nothing about the cost of the work
-_HAS_WORKED = f"{_TOKENS} > 0 or coalesce(({_OWN.format('tokens')}), 0) > 0"
-# the outcome and the wholly known cost of a run of `RUNS`, named `ended`
-RESULT: str = f"""
+# The outcome and the wholly known cost of a run of `RUNS`, named `ended`. One that died before a
+# model answered says nothing about the cost of the work.
+RESULT: str = """
     case outcome when 'success' then 1 when 'failure' then 0 end as success,
     case when cost_nanos <> 0 then cost_nanos
-        when not ({_HAS_WORKED}) then null
+        when tokens = 0 then null
         when cost_nanos = 0 then 0
-        else ({_OWN.format("case when unpriced_turns = 0 then cost_nanos end")})
+        else session_nanos
     end as nanos
 """
 _ENDED = f"""
