@@ -55,6 +55,15 @@ def test_a_sub_agent_that_grows_is_a_session_that_grows(tmp_path: Path, store: S
     assert (found.sessions_new, found.sessions_grown) == (0, 1)
 
 
+def test_a_model_of_sub_agents_only_has_no_time(tmp_path: Path, store: Store) -> None:
+    path = build.write_claude(tmp_path, build.claude_session())
+    answer = build.claude_answer("sub", at=7, model="claude-haiku-4-5")
+    build.write_agent(path, [build.claude_prompt("Look", at=6), answer])
+    build.import_home(store, tmp_path)
+    times = {row.model: row.wall_seconds for row in report(store, ("model",)).rows}
+    assert times == {"claude-opus-4-6": 5, "claude-haiku-4-5": None}
+
+
 @pytest.mark.parametrize("address", ["/?since=all", "/sessions?since=all"])
 def test_pages_count_as_reports_do(tmp_path: Path, address: str) -> None:
     write_sessions(tmp_path)

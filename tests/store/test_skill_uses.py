@@ -536,7 +536,7 @@ def test_a_report_by_skill_adds_up_like_any_other(tmp_path: Path, filled: Store)
     assert [row.skill for row in found.rows] == ["sweep", "tidy", None]
     assert found.total == by_day.total
     for name in ("turns", "output_tokens", "tool_calls", "wall_seconds"):
-        assert sum(getattr(row, name) for row in found.rows) == getattr(found.total, name)
+        assert sum(getattr(row, name) or 0 for row in found.rows) == getattr(found.total, name)
     assert found.rows[2].sessions == 1
     weeks = report(filled, ("week", "skill", "session", "job"))
     assert sum(row.turns or 0 for row in weeks.rows) == found.total.turns

@@ -331,7 +331,8 @@ def make_figures(sums: UsageSums, *, is_of_calls: bool = False) -> ReportFigures
         total_tokens = sum(known) if known or not (turns or nanos) else None
         cost_usd = nanos / 1e9 if is_priced(turns, unpriced, nanos) else None
         included_usd = (sums.included_nanos or 0) / 1e9
-        wall_seconds = (sums.wall_ms or 0) / 1000
+        # the time of a session counts once: for its first day, and the model that began it
+        wall_seconds = sums.wall_ms / 1000 if sums.wall_ms else None
     return ReportFigures(
         sessions=sums.sessions,
         turns=turns,
