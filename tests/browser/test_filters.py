@@ -181,4 +181,8 @@ def test_signs_are_said_in_words_in_lists_and_hits(
         page = visit.open("/search?q=shed")
         expect(page.locator(".hits").first).to_contain_text("signs of failure")
         visit.check_access()
+        page = visit.open("/")
+        latest = page.locator("section:has(#latest-title) li").filter(has_text="Paint the shed")
+        expect(latest).to_contain_text("signs of failure")
+        visit.check_access()
         visit.check()
