@@ -1,6 +1,7 @@
 """Failed calls by kind, tool, place in the session, length of the session and kind of work."""
 
 import itertools
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +215,7 @@ def test_calls_of_a_few_days_are_spread_without_reading_those_of_all_days(
     assert len(days) == 60
     steps = []
     with store.reading() as database:
+        assert isinstance(database, sqlite3.Connection)
         for since in (days[0], days[-1]):
             count = itertools.count()
             database.set_progress_handler(lambda count=count: next(count) < 0, 1)
