@@ -2,6 +2,7 @@
 
 import itertools
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -218,7 +219,11 @@ def test_calls_of_a_few_days_are_spread_without_reading_those_of_all_days(
         assert isinstance(database, sqlite3.Connection)
         for since in (days[0], days[-1]):
             count = itertools.count()
-            database.set_progress_handler(lambda count=count: next(count) < 0, 1)
+
+            def add(count: Iterator[int] = count) -> bool:
+                return next(count) < 0
+
+            database.set_progress_handler(add, 1)
             assert spread_calls(store, Filter(since=since)).failed
             database.set_progress_handler(None, 1)
             steps.append(next(count))
