@@ -10,6 +10,8 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 # without letters a page has no width to speak of
 PACKAGES = ("chromium", "fonts-liberation")
 INSTALL_SECONDS = 300
+# another program may install packages just now
+WAIT = "DPkg::Lock::Timeout=240"
 ARGUMENTS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -29,7 +31,8 @@ def find_chromium() -> tuple[str | None, str]:
     if sys.platform != "linux" or apt is None or os.geteuid() != 0:
         return None, "there is no chromium, and it can only be installed by root with apt-get"
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for command in ([apt, "update"], [apt, "install", "-y", "--no-install-recommends", *PACKAGES]):
+    install = ["install", "-y", "--no-install-recommends", *PACKAGES]
+    for command in ([apt, "-o", WAIT, "update"], [apt, "-o", WAIT, *install]):
         try:
             done = subprocess.run(
                 command,
