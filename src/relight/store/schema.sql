@@ -1,4 +1,4 @@
--- Schema 57, written by `./dev docs` from the migrations; do not edit.
+-- Schema 58, written by `./dev docs` from the migrations; do not edit.
 CREATE TABLE meta (
     -- Facts about the store itself: the time zone of its days, the key that redaction hashes with,
     -- the weights of the score if they were fitted here, and the number of missed records.
@@ -1284,9 +1284,6 @@ CREATE INDEX session_hour_by_source on session_hour (
     source, hour, first_at, turns, unpriced_turns, tokens, nanos
 );
 CREATE INDEX turn_limited on turn (at) where failure = 'usage_limit';
-CREATE INDEX session_by_project on session (
-    project, machine_id, started_at desc, id, root_id, ended_at, parent_kind
-);
 CREATE INDEX run_newest on run (
     job_id, (coalesce(started_at, scheduled_for)) desc, key, status, outcome, session_id, started_at
 );
@@ -1582,3 +1579,7 @@ CREATE TRIGGER usage_changed after update on session_day begin
         and coalesce(provider, '') = coalesce(old.provider, '')
         and coalesce(machine_id, 0) = coalesce(old.machine_id, 0) and unknown = old.unknown;
 end;
+CREATE INDEX session_by_project on session (
+    project, (coalesce(machine_id, 0)), (coalesce(started_at, 0)) desc, id, root_id, ended_at,
+    parent_kind, machine_id, started_at
+);

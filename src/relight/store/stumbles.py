@@ -13,25 +13,48 @@ from relight.store import Store
 from relight.store.provisions import read_given_lessons
 from relight.store.queries.filters import Filter, where
 from relight.store.sql import divide, insert, replacing
+from relight.times import LATEST_MS
 
 # Of each project the newest sessions are read: older ones weigh little.
 NEWEST = 200
 # sessions whose stumbles are counted by cause
 MOST_COUNTED = 2000
-# A fork repeats the calls of its parent. An index has all that is read here, in this order.
-_PLACED = """(
-    select id, root_id, project, machine_id, started_at, ended_at, row_number() over (
-        partition by project, machine_id order by started_at desc nulls last, id
-    ) as newness
-    from session {test} coalesce(parent_kind, '') <> 'fork' and project is not null
-        and project <> ''
-) as placed"""
-_IS_STALE = f"""(stumble_reading.session_id is null or rules <> {STUMBLE_RULES}
-    or read_to <> coalesce(placed.ended_at, 0))"""
-
-
+# The place of a session in the order of an index, which has all that is read here.
+_MACHINE, _START = "coalesce(machine_id, 0)", "coalesce(started_at, 0)"
+# A fork repeats the calls of its parent.
+_IS_NO_FORK = "coalesce(parent_kind, '') <> 'fork'"
+# The sums of days name all projects and machines: each is looked up in the index, up to the last of
+# its newest sessions.
+_PLACED = f"""
+    with place as materialized (
+        select distinct project, {_MACHINE} as machine from usage_day {{test}} project is not null
+            and project <> ''
+    ),
+    oldest as materialized (
+        select project, machine, (
+            select id from session
+            where session.project = place.project and {_MACHINE} = place.machine and {_IS_NO_FORK}
+            order by {_START} desc, id limit 1 offset {NEWEST - 1}
+        ) as id from place
+    ),
+    bound as materialized (
+        select oldest.project, oldest.machine, oldest.id,
+            case when session.id is null then -{LATEST_MS} else {_START} end as start
+        from oldest left join session on session.id = oldest.id
+    ),
+    placed as materialized (
+        select session.id, session.root_id, session.project, machine_id, started_at, ended_at,
+            found, case when stumble_reading.session_id is null or rules <> {STUMBLE_RULES}
+                or read_to <> coalesce(ended_at, 0) then 1 else 0 end as is_changed
+        from bound join session on session.project = bound.project and {_MACHINE} = bound.machine
+            and {_START} >= bound.start
+        left join stumble_reading on stumble_reading.session_id = session.id
+        where {_IS_NO_FORK} and ({_START} > bound.start or session.id <= bound.id) {{days}}
+    )
+"""
 # a session without a call cannot stumble
-_HAS_CALLED = "exists (select 1 from tool_call where tool_call.session_id = placed.id)"
+_IS_STALE = """placed.is_changed = 1 and exists (
+    select 1 from call_day where call_day.session_id = placed.id and tool is not null)"""
 
 _EMPTY = TaughtSession(0, None, SessionStumbles([], []))
 
@@ -58,8 +81,7 @@ class _FoundRow(Struct, frozen=True):
     project: str
     at: int | None
     machine: str | None
-    found: str | None
-    is_stale: int
+    found: str
 
 
 class _StumbledRow(Struct, frozen=True):
@@ -86,15 +108,12 @@ class ProjectSessions(Struct, frozen=True):
 
 def find_stale(store: Store, chosen: Filter) -> list[StaleSession]:
     """Return the sessions that have not been read as they are now, newest first."""
-    placed, inner = _place(chosen)
-    test, values = _where(chosen)
+    placed, values = _place(chosen)
     return store.read(
         StaleSession,
-        "select placed.id as session_id, coalesce(placed.ended_at, 0) as read_to"
-        f" from {placed} left join stumble_reading on stumble_reading.session_id = placed.id"
-        f" where {_HAS_CALLED} and newness <= {NEWEST} and {_IS_STALE} {test}"
-        " order by placed.started_at desc nulls last, placed.id",
-        inner + values,
+        f"{placed} select placed.id as session_id, coalesce(placed.ended_at, 0) as read_to"
+        f" from placed where {_IS_STALE} order by placed.started_at desc nulls last, placed.id",
+        values,
     )
 
 
@@ -111,22 +130,16 @@ def read_projects(store: Store, chosen: Filter) -> list[ProjectSessions]:
 
 def read_state(store: Store, chosen: Filter) -> tuple[list[ProjectSessions], int]:
     """Return the sessions that were read, by project and machine, and how many are left to read."""
-    placed, inner = _place(chosen)
-    test, values = _where(chosen)
+    placed, values = _place(chosen)
     rows = store.read(
         _FoundRow,
-        "select * from (select placed.id as session_id, placed.root_id as root_id, project,"
-        " started_at as at,"
-        " (select name from machine where machine.id = placed.machine_id) as machine, found,"
-        f" case when {_IS_STALE} and {_HAS_CALLED}"
-        " then 1 else 0 end as is_stale"
-        f" from {placed} left join stumble_reading on stumble_reading.session_id = placed.id"
-        f" where newness <= {NEWEST} {test}) as newest where found is not null or is_stale = 1"
-        " order by project, at nulls first, session_id",
-        inner + values,
+        f"{placed} select placed.id as session_id, placed.root_id, project, started_at as at,"
+        " (select name from machine where machine.id = placed.machine_id) as machine, found"
+        " from placed where found is not null order by project, at nulls first, session_id",
+        values,
     )
-    stale = sum(row.is_stale for row in rows)
-    return _join_sessions(store, [row for row in rows if row.found is not None]), stale
+    ((stale,),) = store.query(f"{placed} select count(*) from placed where {_IS_STALE}", values)
+    return _join_sessions(store, rows), stale
 
 
 def _join_sessions(store: Store, rows: Sequence[_FoundRow]) -> list[ProjectSessions]:
@@ -136,7 +149,7 @@ def _join_sessions(store: Store, rows: Sequence[_FoundRow]) -> list[ProjectSessi
     }
     projects: dict[tuple[str, str | None], dict[int, TaughtSession]] = {}
     for row in rows:
-        found = msgspec.json.decode(row.found or "", type=SessionStumbles)
+        found = msgspec.json.decode(row.found, type=SessionStumbles)
         sessions = projects.setdefault((row.project, row.machine), {})
         named = [replace(one, session_id=row.session_id) for one in found.stumbles]
         before = sessions.get(row.root_id) or _EMPTY
@@ -201,14 +214,12 @@ def read_stumbled(store: Store, chosen: Filter) -> list[TaughtSession]:
 
 
 def _place(chosen: Filter) -> tuple[str, list[str]]:
-    """The sessions of the chosen projects, numbered from the newest on."""
+    """The newest sessions of the chosen projects, and those of them that the rest chooses.
+
+    The rest of a filter is tested by the days of the sessions.
+    """
     test, values = where(Filter(project=chosen.project, folders=chosen.folders))
-    return _PLACED.format(test=f"{test} and" if test else "where"), values
-
-
-def _where(chosen: Filter) -> tuple[str, list[str]]:
-    """The test of the parts of a filter that are not about projects, by the days of sessions."""
-    test, values = where(replace(chosen, project=None, folders=()))
-    if not test:
-        return "", []
-    return f"and placed.root_id in (select root_id from session_day {test})", values
+    days, more = where(replace(chosen, project=None, folders=()))
+    if days:
+        days = f"and session.root_id in (select root_id from session_day {days})"
+    return _PLACED.format(test=f"{test} and" if test else "where", days=days), values + more
