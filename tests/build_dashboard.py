@@ -14,6 +14,7 @@ HOSTILE = (
     "</pre></details>\x1b[31mred\x1b[2J\x07 \u202egnp.exe\u2066 \u200bhid\U000e0041den\x00"
 )
 LONG_LINE = "x" * 5_000_000
+USAGE = {"prompt_tokens": 900, "completion_tokens": 60, "total_tokens": 960}
 
 
 def write_chat(path: Path, *, key: str, title: str, result: str = "done") -> Path:
@@ -32,7 +33,7 @@ def write_chat(path: Path, *, key: str, title: str, result: str = "done") -> Pat
             {"role": "tool", "tool_call_id": "call_1", "content": result},
             {"role": "assistant", "content": "There it is."},
         ],
-        "usage": {"prompt_tokens": 900, "completion_tokens": 60, "total_tokens": 960},
+        "usage": USAGE,
     }
     path.write_text(json.dumps(session) + "\n", encoding="utf-8")
     return path
@@ -59,7 +60,13 @@ def make_call(number: int, tool: str, arguments: object, result: str = "done") -
     ]
 
 
-def write_messages(path: Path, *, key: str, messages: Sequence[Message]) -> Path:
+def write_messages(
+    path: Path,
+    *,
+    key: str,
+    messages: Sequence[Message],
+    usage: dict[str, int] | None = USAGE,
+) -> Path:
     """A file with one session of these messages that began just now."""
     session = {
         "id": key,
@@ -67,7 +74,7 @@ def write_messages(path: Path, *, key: str, messages: Sequence[Message]) -> Path
         "project": "/home/kim/src/shop-api",
         "started_at": datetime.now(UTC).isoformat(),
         "messages": list(messages),
-        "usage": {"prompt_tokens": 900, "completion_tokens": 60, "total_tokens": 960},
+        "usage": usage,
     }
     path.write_text(json.dumps(session) + "\n", encoding="utf-8")
     return path

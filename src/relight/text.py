@@ -48,12 +48,17 @@ def clean(text: str) -> str:
     >>> clean("a\\x1b[31mred\\u202e")
     'a�[31mred�'
     """
-    return HIDDEN.sub("\N{REPLACEMENT CHARACTER}", text).replace("\n", " ").replace("\t", " ")
+    shown = HIDDEN.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
+    return shown.replace("\n", " ").replace("\t", " ")
 
 
 def clean_lines(text: str) -> str:
-    """Return the text with its lines, each of them safe to print in a terminal."""
-    return "\n".join(clean(line) for line in text.split("\n"))
+    """Return the text with its lines, each of them safe to print in a terminal.
+
+    >>> clean_lines("one\\r\\ntwo")
+    'one\\ntwo'
+    """
+    return "\n".join(clean(line) for line in text.replace("\r\n", "\n").split("\n"))
 
 
 def make_cell(value: object) -> object:

@@ -158,6 +158,19 @@ def test_a_name_of_several_lines_makes_no_line_of_its_own(cli: Cli) -> None:
     assert any("evil Outcome" in line for line in lines)
 
 
+def test_lines_that_end_as_on_windows_are_lines(cli: Cli) -> None:
+    lines = [
+        build.claude_prompt("Fix this:\r\n\r\n```py\r\nx = 1\r\n```", 0),
+        build.claude_answer("m1", text("One.\r\nTwo."), at=1),
+    ]
+    build.write_claude(cli.home, lines)
+    shown = show(cli)
+    assert "    Fix this:\n\n    ```py\n    x = 1\n" in shown
+    assert "    One.\n    Two.\n" in shown
+    found = cli.run("search", "two")
+    assert "One. Two." in found.stdout
+
+
 def test_json_has_the_session_and_every_step(cli: Cli) -> None:
     write_session(cli.home)
     found = cli.json("show", "last")

@@ -60,6 +60,17 @@ def test_no_part_of_a_long_session_is_larger_than_300_kilobytes(long_client: Tes
         assert client.get("/sessions/chat:long?part=0&step=no").status_code == 200
 
 
+def test_tokens_that_nobody_recorded_are_unknown_and_not_zero(tmp_path: Path) -> None:
+    talk = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Yes?"}]
+    file = write_messages(tmp_path / "a.jsonl", key="bare", messages=talk, usage=None)
+    import_chat(tmp_path / "relight", file)
+    with serving.make_client(tmp_path / "relight") as client:
+        text = client.get("/sessions/chat:bare").text
+    assert serving.read_tile(text, "Tokens") == ("–", "– cached, – out")
+    assert serving.read_tile(text, "Turns") == ("1", "1 is a lower bound")
+    assert "– in, – out" in text
+
+
 def test_lists_are_smaller_than_100_kilobytes(client: TestClient) -> None:
     for path in ("/sessions?since=all", "/failures?since=all", "/jobs", "/skills", "/"):
         assert len(client.get(path).content) < 100 * KILOBYTE, path

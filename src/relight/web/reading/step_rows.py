@@ -55,6 +55,13 @@ class StepRow(Struct, frozen=True, kw_only=True):
         texts = (self.said, self.result, self.injected)
         return sum(one.size for one in texts if one) + (len(self.call.html) if self.call else 0)
 
+    @property
+    def tokens_in(self) -> int | None:
+        step = self.step
+        parts = (step.input_tokens, step.cache_read_tokens, step.cache_write_tokens)
+        known = [part for part in parts if part is not None]
+        return sum(known) if known else None
+
 
 class SpiralRow(Struct, frozen=True):
     """The steps of a spiral, folded into one row."""
