@@ -85,6 +85,10 @@ def test_a_span_is_compared_only_with_days_that_are_wholly_recorded(
     recorded = Filter(since="2026-11-18")
     assert find_before(store, recorded, today) == Filter(since="2026-11-15", until="2026-11-17")
     assert find_before(store, Filter(since="2026-11-16"), today) is None
+    # a day that is not over is not compared with a whole one
+    one_day = Filter(since="2026-11-16", until="2026-11-16")
+    assert find_before(store, one_day, date(2026, 11, 16)) is None
+    assert find_before(store, one_day, date(2026, 11, 17)) is not None
     # another agent's record begins inside the days before: its files of earlier days are gone
     build.write_codex(
         tmp_path,

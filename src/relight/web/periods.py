@@ -194,11 +194,14 @@ def count_days(chosen: Filter) -> int:
 def find_before(store: Store, chosen: Filter, today: date) -> Filter | None:
     """Return the equally long period before the chosen one; None if it is not wholly recorded.
 
-    Agents delete old files: the record of each agent in both periods must reach back so far.
+    Agents delete old files: the record of each agent in both periods must reach back so far. A
+    morning costs less than the whole day before it: today alone is compared with nothing.
     """
     if chosen.since is None:
         return None
     first = date.fromisoformat(chosen.since)
+    if first >= today:
+        return None
     last = date.fromisoformat(chosen.until) if chosen.until else today
     days = max((last - first).days + 1, 1)
     try:
