@@ -74,6 +74,22 @@ def test_calls_beside_the_conversation_are_counted_with_their_task(
         ]
 
 
+def test_tool_calls_are_those_of_the_conversation_and_not_of_a_call_beside_it(
+    tmp_path: Path, hermes: sqlite3.Connection
+) -> None:
+    for number in range(8):  # by which id is the smaller, half of them would be wrong
+        name = build.hermes_session(hermes, f"20261115_00000{number}_abc123")
+        usage = {"session_id": name, "model": "gpt-5.1-mini", "task": "title_generation"}
+        at = build.START / 1000 + 1
+        build.insert(
+            hermes, "session_model_usage", **usage, api_call_count=1, output_tokens=9, first_seen=at
+        )
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        found = {row.model: row.tool_calls for row in report(store, ["model"]).rows}
+    assert found == {"gpt-5.1": 8, "gpt-5.1-mini": 0}
+
+
 def test_a_growing_session_counts_its_newest_sums_once(
     tmp_path: Path, hermes: sqlite3.Connection
 ) -> None:

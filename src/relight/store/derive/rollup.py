@@ -35,29 +35,35 @@ DAY_COLUMNS = f"""
 # of the session with its sub-agents; a trigger changes it with that of the session
 OUTCOME = "(select outcome from session as top where top.id = {0}.root_id)"
 # A call is put on its turn's day and model, so that a day has no row that no turn explains. A call
-# whose turn is not known goes with the first turn of its session that can have made it: an adviser
-# of a mixture calls no tools. Wall time belongs to the row of the first turn, and to root sessions
-# only: a sub-agent's time passes inside its parent's. A failed call is the first turn only of a
-# session without any answer. `summed` has few rows to look names up for.
+# whose turn is not known goes with the first turn of its session that can have made it: one of the
+# conversation, else one of its sub-tasks, but none of an adviser of a mixture, which calls no
+# tools. Wall time belongs to the row of the first turn, and to root sessions only: a sub-agent's
+# time passes inside its parent's. A failed call is the first turn only of a session without any
+# answer. Of turns at one moment the names decide before the ids, which have the machine's key on a
+# server. `summed` has few rows to look names up for.
+EARLIER = "model nulls last, provider nulls last, id"
 REFRESH = f"""
     with first_turn as (
         select session_id, id, role, model, provider from (
             select session_id, id, role, model, provider, row_number() over (
                 partition by session_id
-                order by case when calls > 0 then 0 else 1 end, at nulls last, id
+                order by case when calls > 0 then 0 else 1 end, at nulls last,
+                    role nulls first, {EARLIER}
             ) as number
             from turn where session_id in (select id from touched) and {IS_COUNTED}
         ) as numbered where number = 1
     ),
     first_acting as (
         select session_id, model, provider from (
-            select session_id, model, provider,
-                row_number() over (partition by session_id order by at nulls last, id) as number
+            select session_id, model, provider, row_number() over (
+                partition by session_id
+                order by case when role is null then 0 else 1 end, at nulls last, {EARLIER}
+            ) as number
             from turn where calls > 0 and coalesce(role, '') <> 'reference'
-                and session_id in (select session_id from first_turn where role = 'reference')
+                and session_id in (select session_id from first_turn where role is not null)
         ) as numbered where number = 1
         union all
-        select session_id, model, provider from first_turn where coalesce(role, '') <> 'reference'
+        select session_id, model, provider from first_turn where role is null
     ),
     counted as (
         select session_id, day, model, provider, branch, calls as turns,
