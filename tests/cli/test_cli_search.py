@@ -35,6 +35,17 @@ def test_words_that_begin_with_a_dash_belong_to_the_query(tmp_path: Path) -> Non
     assert "excludes" in run(tmp_path, "rounding", "-invoice")[1]
 
 
+@pytest.mark.parametrize("word", ["-path:src/shop", "-hash", "-shell*"])
+def test_an_excluded_word_with_an_h_does_not_ask_for_the_help(tmp_path: Path, word: str) -> None:
+    assert "1 of 1 hits" in run(tmp_path, "rounding", word)[1]
+    assert "Usage: " in run(tmp_path, "--help")[1]
+
+
+def test_a_query_of_ten_kilobytes_is_not_repeated_in_the_answer(tmp_path: Path) -> None:
+    assert len(run(tmp_path, "a" * 10_240)[1]) < 200
+    assert run(tmp_path, *(f"zebra{n}" for n in range(60)))[1].endswith("or 55 more\n")
+
+
 def test_json_has_the_shape_of_the_contract(tmp_path: Path) -> None:
     code, output = run(tmp_path, "pytest", "--json", "--tool", "Bash", "--limit", "1")
     assert code == 0

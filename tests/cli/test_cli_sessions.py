@@ -78,7 +78,9 @@ def test_a_list_is_sorted_and_paged(filled: Cli) -> None:
     text = filled.run("sessions", "--since", "all", "--limit", "2").stdout
     assert f"2 of 3: --limit shows more, --after {page['next']} goes on" in text
     assert filled.run("sessions", "--sort", "luck").returncode == 1
-    assert filled.run("sessions", "--limit", "0").returncode == 1
+    assert filled.run("sessions", "--limit", "0").returncode == 2
+    wrong = filled.run("sessions", "--after", "there").stderr
+    assert "error: --after must be the `next` of a page, got 'there'" in wrong
 
 
 def test_sub_agents_have_rows_if_asked_for_and_figures_add_up_once(filled: Cli) -> None:

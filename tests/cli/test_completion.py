@@ -68,6 +68,7 @@ def test_values_of_options_are_completed(cli: Cli) -> None:
     assert ask(cli, "sessions", "--project", "sh") == ["shop"]
     assert ask(cli, "failures", "--source", "") == ["claude-code"]
     assert ask(cli, "report", "--by", "model,pro") == ["model,provider", "model,project"]
+    assert ask(cli, "failures", "--by", "kind,po") == ["kind,position"]
     assert ask(cli, "report", "--since", "mon") == ["monday", "month"]
     cli.run("job", "add", "inbox", "--schedule", "daily 07:00", "--prompt", "x", "--model", "m")
     assert ask(cli, "job", "pause", "in") == ["inbox"]
@@ -132,6 +133,41 @@ def test_bash_itself_completes_sessions(cli: Cli) -> None:
     ):
         script = SETUP.format("bash") + BASH.format(words=words)
         assert run_shell(cli, "bash", "--norc", "-c", script) == found
+
+
+@pytest.fixture
+def alias(cli: Cli) -> str:
+    """The line that makes `relight` an alias of a command of two words, as in a clone."""
+    program = cli.home / "my clone" / "dev"
+    program.parent.mkdir()
+    relight = Path(sys.executable).parent / "relight"
+    command = "RELIGHT_COMMAND=\"'$0' run\""
+    program.write_text(f'#!/bin/sh\nshift\n{command} exec "{relight}" "$@"\n')
+    program.chmod(0o755)
+    return f"alias relight=\"'{program}' run\"\n"
+
+
+def test_bash_itself_completes_an_alias_of_several_words(cli: Cli, alias: str) -> None:
+    script = "shopt -s expand_aliases\n" + alias + SETUP.format("bash")
+    script += "unalias relight; PATH=/usr/bin:/bin\n" + BASH.format(words="relight show f5")
+    found = ["f5e83048-2", "f5e83048-1"]
+    assert run_shell(cli, "bash", "--norc", "-c", script) == found
+
+
+def test_fish_itself_completes_an_alias_of_several_words(cli: Cli, alias: str) -> None:
+    script = f"{alias}_RELIGHT_COMPLETE=fish_source relight | source; complete -C 'relight show a'"
+    lines = run_shell(cli, "fish", "--no-config", "-c", script)
+    assert [line.split("\t")[0] for line in lines] == ["a1b2c3d4"]
+
+
+def test_zsh_itself_completes_an_alias_of_several_words(cli: Cli, alias: str) -> None:
+    if shutil.which("zsh") is None:
+        pytest.skip("there is no zsh")
+    given = cli.environment | {"PS1": "> ", "TERM": "dumb"}
+    with Screen(["zsh", "-f", "-i"], given, cli.home) as screen:
+        screen.press("autoload -Uz compinit; compinit -u -D\n" + alias + SETUP.format("zsh"))
+        screen.press("relight show a1\t\x01print -r -- \n")
+        screen.wait_for(partial(screen.has, "\nrelight show a1b2c3d4"))
 
 
 def test_fish_itself_completes_sessions_with_their_titles(cli: Cli) -> None:

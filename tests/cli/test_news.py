@@ -152,8 +152,27 @@ def test_a_home_that_can_only_be_read_answers_without_an_import(cli: Cli) -> Non
         done = cli.run("report", "--since", "all", "--json")
     finally:
         home.chmod(0o700)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    assert done.stderr == "this home can only be read: what is new is missing here\n"
     assert '"sessions": 1' in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("search", "rounding"),
+        ("failures",),
+        ("label",),
+        ("sessions",),
+        ("report",),
+        ("show", "last"),
+        ("resume", "last"),
+    ],
+    ids=" ".join,
+)
+def test_an_empty_record_says_what_to_do(cli: Cli, words: tuple[str, ...]) -> None:
+    done = cli.run(*words, "--no-import", given="")
+    assert "nothing is recorded yet; run `" in done.stdout + done.stderr
 
 
 def test_hooks_and_diagnosis_import_nothing(cli: Cli) -> None:

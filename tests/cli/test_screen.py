@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,19 @@ def test_every_table_fits_the_window_and_shows_all_that_matters(
     for lines, left_out in made:
         assert max(map(screen.count_cells, lines)) <= width, text
         assert not {"output", "project", "cost", "outcome"} & {*left_out}, text
+
+
+@pytest.mark.parametrize("key", ["model", "job", "skill", "project", "tool"])
+def test_a_narrow_report_drops_columns_before_it_cuts_names(key: str) -> None:
+    lines = run(f"report --by {key} --since all").splitlines()[2:]
+    names = [line.partition("  ")[0] for line in takewhile(str.strip, lines)]
+    assert names
+    assert not [name for name in names if "…" in name]
+
+
+def test_a_markdown_report_of_tools_has_no_costs() -> None:
+    lines = run("report --by tool --markdown").splitlines()
+    assert not [line for line in lines if "no price" in line]
 
 
 def test_widths_are_those_of_rich_and_plain_text_does_not_load_it() -> None:

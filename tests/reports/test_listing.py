@@ -164,7 +164,7 @@ def test_a_list_that_cannot_be_made_is_reported(store: Store) -> None:
         with pytest.raises(RelightError):
             list_sessions(store, None, listing)
     for after in ("", "x", "1", "1_", "1_x", "1_1_1", "1.5_2"):
-        with pytest.raises(RelightError, match="not a place"):
+        with pytest.raises(RelightError, match="after must be the `next` of a page"):
             list_sessions(store, None, Listing(after=after))
     beyond = list_sessions(store, None, Listing(after=f"{10**19 - 1}_{-(10**19) + 1}"))
     assert len(beyond.sessions) == 4

@@ -127,7 +127,7 @@ def test_a_search_finds_beginnings_of_words(client: TestClient) -> None:
         ("/api/report?source=vim", "there is no source 'vim'"),
         ("/api/sessions?limit=0", "limit: expected int >= 1"),
         ("/api/sessions?limit=all", "limit: expected int, got str"),
-        ("/api/sessions?after=there", "'there' is not a place in a list"),
+        ("/api/sessions?after=there", "after must be the `next` of a page, got 'there'"),
         ("/api/sessions?sort=luck", "sort: invalid enum value 'luck'"),
         ("/api/skills/compare", "object missing required field skill"),
         ("/api/skills/ema?alpha=1.5", "alpha: expected float <= 0.999"),

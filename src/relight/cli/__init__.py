@@ -171,7 +171,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     if COMPLETING in os.environ:
         from relight.cli.completion import prepare_shells
 
-        prepare_shells()
+        TypedCommand.name = prepare_shells(TypedCommand.name)
     try:
         status = _run(words, is_program=arguments is None)
     except Exception as error:  # an error of Relight must not stop the agent that runs the hook
@@ -286,7 +286,8 @@ def _run(words: list[str], *, is_program: bool) -> int:
         if "--debug" in words:
             raise
         _discard_rest(sys.stdout)
-        code = _print_error(str(error), "check the path, its permissions and the space on its disk")
+        reason = ": ".join(map(str, filter(None, (error.filename, error.strerror)))) or str(error)
+        code = _print_error(reason, "check the path, its permissions and the space on its disk")
     return code if isinstance(code, int) else 0
 
 

@@ -25,13 +25,19 @@ SAFE = re.compile(r"[A-Za-z0-9_./@+:,-]+")
 ABOUT = 60
 
 
-def prepare_shells() -> None:
+def prepare_shells(typed: str) -> str:
     """Let bash complete `source:id`, and fish words with commas, in the order they come in.
 
     Bash splits `source:id` into three words, of which it replaces one. Click's function for fish
     cuts a word at its first comma, and fish sorts what it is not told to leave. So does zsh if two
     words have one description, which it would show once.
+
+    Return the word that is completed. A command of several words, such as `/src/relight/dev run`,
+    is completed as its alias `relight`. A script cannot start an alias, and zsh completes the words
+    that it stands for.
     """
+    import shlex
+
     from click.shell_completion import (
         BashComplete,
         FishComplete,
@@ -40,7 +46,18 @@ def prepare_shells() -> None:
         split_arg_string,
     )
 
+    started = shlex.split(typed)
+    is_alias = len(started) > 1
+    if is_alias and os.sep in started[0]:
+        started[0] = os.path.abspath(started[0])  # noqa: PTH100
+    program = shlex.join(started).replace("%", "%%")
+
     class ColonBashComplete(BashComplete):
+        source_template = (
+            BashComplete.source_template.replace("complete $1)", f"complete {program})")
+            if is_alias
+            else BashComplete.source_template
+        )
         cut = 0
 
         def get_completion_args(self) -> tuple[list[str], str]:
@@ -65,6 +82,8 @@ def prepare_shells() -> None:
         source_template = FishComplete.source_template.replace(
             'string split "," ', 'string split -m 1 "," '
         ).replace("complete --no-files", "complete --keep-order --no-files")
+        if is_alias:
+            source_template = source_template.replace("-t) %(prog_name)s", f"-t) {program}")
 
     class OrderedZshComplete(ZshComplete):
         source_template = ZshComplete.source_template.replace(
@@ -72,10 +91,28 @@ def prepare_shells() -> None:
             "() {\n    zstyle ':completion:*:*:%(prog_name)s:*' list-grouped false\n",
             1,
         )
+        if is_alias:
+            path = shlex.quote(started[0]).replace("%", "%%")
+            source_template = (
+                source_template.replace("(( ! $+commands[%(prog_name)s] )) && return 1", "")
+                .replace("zsh_complete %(prog_name)s", f"zsh_complete {program}")
+                .replace(
+                    "compdef %(complete_func)s %(prog_name)s",
+                    f"compdef %(complete_func)s %(prog_name)s {path}",
+                )
+            )
+
+        def get_completion_args(self) -> tuple[list[str], str]:
+            args, incomplete = super().get_completion_args()
+            more = started[1:]
+            return (
+                args[len(more) :] if is_alias and args[: len(more)] == more else args
+            ), incomplete
 
     add_completion_class(ColonBashComplete)
     add_completion_class(CommaFishComplete)
     add_completion_class(OrderedZshComplete)
+    return "relight" if is_alias else typed
 
 
 def _complete(name: str) -> Complete:
@@ -162,7 +199,11 @@ def _complete_list(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 
 def _list_words(command: str | None, param: str | None) -> tuple[str, ...]:
-    """Return the words that `report --by`, `report --sort` and `sessions --sort` take."""
+    """Return the words that `--by` and `--sort` of a command take."""
+    if command == "failures":
+        from relight.store.queries.failures import FAILURE_KEYS
+
+        return FAILURE_KEYS
     from relight.reports import totals
     from relight.store.queries import listing
 

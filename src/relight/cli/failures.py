@@ -64,6 +64,7 @@ def command(
     from relight.reports.failures import KINDS, FailuresSince, explain_no_failure, read_failures
     from relight.reports.lessons import read_new
     from relight.reports.sessions import shorten_names
+    from relight.store.queries.sessions import has_sessions
     from relight.work.jobs.registry import find_allowed_slots
 
     keys = KINDS if by is None else split_words(by)
@@ -74,6 +75,7 @@ def command(
         read_new(store, chosen, seconds=READ_SECONDS)
         found = read_failures(store, chosen, keys, slots=find_allowed_slots(store))
         why = explain_no_failure(store, chosen, job=job) if found.is_empty else None
+        has_any = not found.is_empty or has_sessions(store) or store.has_rows("run")
         listed = [one.session_id for one in found.runs if one.session_id]
         short = shorten_names(store, [*listed, *(one.session_id for one in found.spirals)])
     if as_json:
@@ -85,6 +87,8 @@ def command(
         names = [*found.by, *FIGURES, *EXAMPLES[:2]]
         rows = [[getattr(one, name) for name in names] for one in found.failures]
         click.echo(make_markdown(names, rows, is_number=FIGURES[:-1].__contains__))
+    elif not has_any:
+        print_no_match(None)
     elif found.is_empty or (by is not None and not found.failures):
         print_no_match(why, "no failure" if by is None else "no call failed")
     elif by is not None:

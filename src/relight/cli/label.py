@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from relight.cli.options import current_store, reading_command
+from relight.cli.options import current_store, print_no_match, reading_command
 from relight.errors import as_typed
 from relight.model import OUTCOMES
 
@@ -53,10 +53,14 @@ def _walk() -> None:
     from relight.cli import screen
     from relight.reports.labels import label_session, read_labelling
     from relight.store.labels import find_unlabelled
+    from relight.store.queries.sessions import has_sessions
 
     labelled: list[UnlabelledSession] = []
     skipped: set[int] = set()
     with current_store() as store:
+        if not has_sessions(store):
+            print_no_match(None)
+            return
         key = ""
         while key != "q":
             found = find_unlabelled(store, limit=PAGE + len(skipped))

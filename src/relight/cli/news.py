@@ -17,6 +17,16 @@ IMPORT_SECONDS = 0.25
 WRITER_SECONDS = 1.0  # for another writer of the database
 
 
+def refresh(store: Store) -> None:
+    """Take in what is new, or print that a home that can only be read misses something."""
+    from relight.intake.importing import has_news, misses_news
+
+    if has_news(store):
+        take_news(store)
+    elif misses_news(store):
+        _print("this home can only be read: what is new is missing here")
+
+
 def take_news(store: Store) -> "list[Imported]":
     """Read what is new in the agents' files and return the counts; if it fails, print why.
 

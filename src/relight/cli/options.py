@@ -325,12 +325,9 @@ def current_store() -> Store:
         use_currency(store)
     if isinstance(context.command, _ReadingCommand) and not context.meta.get(NO_IMPORT):
         context.meta[NO_IMPORT] = True
-        from relight.intake.importing import has_news
+        from relight.cli.news import refresh
 
-        if has_news(store):
-            from relight.cli.news import take_news
-
-            take_news(store)
+        refresh(store)
     return store
 
 

@@ -5,7 +5,7 @@ import os
 import click
 
 from relight.cli import screen
-from relight.cli.news import take_news
+from relight.cli.news import refresh, take_news
 from relight.cli.options import use_currency
 from relight.cli.report import name_key, print_report
 from relight.errors import as_typed
@@ -29,8 +29,7 @@ def show_overview(home: str | None, *, is_fresh: bool = True) -> None:
         use_currency(store)
         is_fresh = is_fresh and store.config.auto_import
         if is_fresh and sessions.has_sessions(store):
-            if has_news(store):
-                take_news(store)
+            refresh(store)
         elif is_fresh:
             _take_first(store)
         _print_failing_jobs(store)

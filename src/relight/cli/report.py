@@ -195,9 +195,9 @@ def print_report(found: UsageReport, short: Mapping[str, str] = NO_NAMES) -> Non
     from relight.reports.metrics import list_metrics
 
     is_of_calls = found.total.turns is None
-    keys = [screen.Column(key, is_number=False, is_name=key in WHOLE) for key in found.by]
+    keys = [screen.Words(key, is_name=key in WHOLE, least=NAME_CHARACTERS) for key in found.by]
     if "session" in found.by:
-        keys.append(screen.Column("title", is_number=False, is_title=True))
+        keys.append(screen.Words("title", is_title=True))
     hidden = set() if found.total.included_usd else {"included_usd"}
     if "session" in found.by:  # each row is one session
         hidden |= {"sessions", "mean_tokens", "mean_cost_usd"}
@@ -240,6 +240,7 @@ def print_report(found: UsageReport, short: Mapping[str, str] = NO_NAMES) -> Non
 
 
 WHOLE = ("day", "week", "month", "session")
+NAME_CHARACTERS = 24  # of a name that no column takes the room of
 # the columns that a narrow table leaves out, the highest number first
 SPARE = {
     "mean_tokens": 9,

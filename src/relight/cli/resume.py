@@ -5,6 +5,8 @@ import click
 from relight.cli.options import current_store, reading_command
 from relight.errors import RelightError
 
+NO_COMMAND = "what recorded it has no command for that"
+
 
 @reading_command("resume", example="relight resume last")
 @click.argument("session")
@@ -34,17 +36,18 @@ def command(session: str, is_printed: bool) -> None:
     resume = find_resume(found.source, found.id, found.project)
     if resume is None:
         known = is_source(found.source) and find_source(found.source).resume
-        reason = "its id or folder cannot be used in a command" if known else "its agent cannot"
+        why = "its id or folder cannot be used in a command" if known else NO_COMMAND
         raise RelightError(
-            f"{found.session} cannot be continued: {reason}", f"relight show {found.session}"
+            f"{found.session} cannot be continued: {why}",
+            f"`relight show {found.session}` shows what it did",
         )
     if is_printed:
         click.echo(resume.line)
     else:
-        _run(resume.words, resume.folder)
+        _run(resume.words, resume.folder, f"relight resume {found.session} --print")
 
 
-def _run(words: tuple[str, ...], folder: str | None) -> None:
+def _run(words: tuple[str, ...], folder: str | None, printing: str) -> None:
     """Replace this process by the agent; raise if its folder or program is missing."""
     from shutil import which
 
@@ -54,12 +57,12 @@ def _run(words: tuple[str, ...], folder: str | None) -> None:
         except OSError as error:
             raise RelightError(
                 f"the session's folder {folder} cannot be opened: {error.strerror}",
-                "`relight resume SESSION --print` prints the line, to run it elsewhere",
+                f"`{printing}` prints the line, to run it elsewhere",
             ) from error
     program = which(words[0])
     if program is None:
         raise RelightError(
             f"there is no program {words[0]!r} on the PATH",
-            "install it, or run the line of `relight resume SESSION --print` where it is",
+            f"install it, or run the line of `{printing}` where it is",
         )
     os.execv(program, words)

@@ -9,6 +9,7 @@ from relight.cli.options import (
     filter_options,
     json_option,
     print_json,
+    print_no_match,
     reading_command,
 )
 from relight.errors import as_typed
@@ -46,7 +47,7 @@ def command(
     """
     from relight.reports.search import find_hits
     from relight.reports.sessions import shorten_names
-    from relight.store.queries.sessions import read_outcomes
+    from relight.store.queries.sessions import has_sessions, read_outcomes
 
     with current_store() as store:
         found = find_hits(
@@ -54,14 +55,21 @@ def command(
         )
         ids = list(dict.fromkeys(hit.session_id for hit in found.hits))
         names, outcomes = shorten_names(store, ids), read_outcomes(store, ids)
+        has_any = bool(ids) or has_sessions(store)
     if as_json:
         print_json(found)
+    elif not has_any:
+        print_no_match(None)
     else:
         _print(found, names, outcomes)
 
 
-# a word such as -without or --no-verify belongs to the query
-command.context_settings = {**command.context_settings, "ignore_unknown_options": True}
+# a word such as -without or --no-verify belongs to the query, and so does -hash, which is no -h
+command.context_settings = {
+    **command.context_settings,
+    "ignore_unknown_options": True,
+    "help_option_names": ["--help"],
+}
 
 
 def _print(

@@ -34,7 +34,7 @@ WIDE = 120  # columns from which a table also has what only some people ask for
     help=f"The largest first: {', '.join(SORTS)}.",
 )
 @click.option(
-    "--limit", type=int, default=20, show_default=True, metavar="N", help="At most so many."
+    "--limit", type=click.IntRange(1, 500), default=20, show_default=True, help="At most so many."
 )
 @click.option("--after", metavar="NEXT", help="Go on after a page: its `next`.")
 @click.option("--subagents", is_flag=True, help="Also list sub-agents, each with its own figures.")

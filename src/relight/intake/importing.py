@@ -189,9 +189,20 @@ def has_news(store: Store, environment: Mapping[str, str] | None = None) -> bool
 
     Trouble counts as news: the import reports it.
     """
-    if not (store.can_write and store.config.auto_import):
+    if not store.can_write:
         return False
-    environment = os.environ if environment is None else environment
+    return finds_news(store, os.environ if environment is None else environment)
+
+
+def misses_news(store: Store) -> bool:
+    """True if there is something to read that the store cannot take: it can only be read."""
+    return not store.can_write and finds_news(store, os.environ)
+
+
+def finds_news(store: Store, environment: Mapping[str, str]) -> bool:
+    """True if commands import unasked and there is something to read, or trouble with it."""
+    if not store.config.auto_import:
+        return False
     try:
         if any(store.config.backlog.glob("*.jsonl")):
             return True

@@ -4,12 +4,13 @@ import re
 
 from msgspec import Struct
 
-from relight.errors import RelightError
+from relight.errors import ParameterError, RelightError
 from relight.sources.resume import resume_line
 from relight.store import Store
 from relight.store.queries import listing as queries
 from relight.store.queries.filters import Filter
 from relight.store.queries.listing import COUNTED, SORTS, Listing, ListingRow, SessionLine
+from relight.text import make_line
 
 LARGEST_PAGE = 500
 CURSOR = re.compile(r"([0-9]{1,19})_(-?[0-9]{1,19})")
@@ -91,6 +92,10 @@ def _read_cursor(text: str) -> tuple[int, int]:
     """Return the place and root id after which a page begins."""
     found = CURSOR.fullmatch(text)
     if found is None:
-        raise RelightError(f"{text!r} is not a place in a list", "leave `after` out to start over")
+        raise ParameterError(
+            f"after must be the `next` of a page, got {make_line(text, 40)!r}",
+            "leave it out to begin with the first page",
+            names=("after",),
+        )
     value, root_id = (max(min(int(one), MOST), -MOST) for one in found.groups())
     return value, root_id

@@ -22,7 +22,8 @@ class UsageMetric(Struct, frozen=True, kw_only=True):
     def show(self, row: Any) -> str:
         """The figure as text; with unpriced turns a cost is a lower bound."""
         value = self.read(row)
-        if self.has_dash and value is None:
+        is_of_calls = getattr(row, "turns", 0) is None  # tools make no model calls
+        if value is None and (self.has_dash or is_of_calls):
             return "–"
         if self.is_lower_bound:
             return dollars(value, unpriced=row.unpriced_turns or 0)

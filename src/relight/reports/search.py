@@ -39,6 +39,7 @@ SESSION_HITS = 3
 MOST_HITS = 200
 # how many traces one search reads at most: enough for a page of hits, few enough to stay quick
 MOST_TRACES = 60
+NAMED_TERMS = 5  # in the reason why nothing was found
 
 
 class Hit(Struct, frozen=True):
@@ -260,7 +261,9 @@ def _explain(store: Store, terms: Sequence[Term], chosen: Filter, *, failed: boo
     wanted = [one for one in terms if not one.is_excluded]
     unknown = [one.describe() for one in wanted if not has_match(store, [one])]
     if unknown:
-        return f"no text has {join_words(unknown, 'or')}"
+        rest = len(unknown) - NAMED_TERMS
+        more = [f"{rest} more"] if rest > 0 else []
+        return f"no text has {join_words([*unknown[:NAMED_TERMS], *more], 'or')}"
     if not has_match(store, wanted):
         return "each of these is found, but no single text has all of them"
     if not has_match(store, terms):

@@ -13,12 +13,14 @@ from msgspec import Struct
 
 from relight.errors import RelightError
 from relight.store.derive.search_text import UNSPACED, clean_for_index
-from relight.text import join_words, make_visible
+from relight.text import join_words, make_line, make_visible
 
 MOST_TERMS = 64
 # in all terms together: the index opens one list of places for each word of a phrase
 MOST_WORDS = 256
 LONGEST_QUERY = 20_000
+# of a term in a message
+NAMED_CHARACTERS = 60
 SNIPPET_CHARACTERS = 160
 # how much of a text before the first mark is shown
 LEAD_CHARACTERS = 50
@@ -50,8 +52,9 @@ class Term(Struct, frozen=True):
     is_excluded: bool = False
 
     def describe(self) -> str:
-        """Return the term as it is typed."""
-        quoted = f'"{self.text}"' if " " in self.text else self.text
+        """Return the term as it is typed, the beginning of a long one."""
+        text = make_line(self.text, NAMED_CHARACTERS)
+        quoted = f'"{text}"' if " " in text else text
         end = "*" if self.is_prefix else ""
         return f"{'' if self.field == 'words' else f'{self.field}:'}{quoted}{end}"
 

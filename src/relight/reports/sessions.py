@@ -104,7 +104,7 @@ def find_session(store: Store, name: str) -> int:
     if not found and (place := LAST.fullmatch(name)):
         found = queries.find_newest(store, int(place[1] or 0))
         if not found:
-            raise MissingError(f"there is no session {name!r}", "there are fewer sessions")
+            raise MissingError(f"there is no session {name!r}", _explain_too_few(store))
     if not found and name:
         found = queries.find_by_prefix(store, name, limit=MOST_NAMES)
         roots = [one for one in found if one.is_named]
@@ -121,6 +121,12 @@ def find_session(store: Store, name: str) -> int:
         more = f" and {rest} more" if rest > 0 else ""
         raise MissingError(f"{name!r} could be {several}{more}", "write more of its beginning")
     return found[0].id
+
+
+def _explain_too_few(store: Store) -> str:
+    if not queries.has_sessions(store):
+        return "nothing is recorded yet; run `relight import`, or try `relight demo`"
+    return "fewer sessions are recorded: `relight sessions` lists them"
 
 
 def shorten_names(store: Store, names: Sequence[str]) -> dict[str, str]:

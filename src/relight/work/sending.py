@@ -71,6 +71,8 @@ def find_reason(error: BaseException, to: str) -> str:
 
     if isinstance(error, RelightError):
         reason = error.message
+    elif isinstance(error, CalledProcessError):
+        reason = f"{error.cmd} ended with exit code {error.returncode}"
     elif isinstance(error, Exception):
         reason = classify_error(error).reason
     else:
