@@ -1,18 +1,13 @@
-"""Text from sessions: numbers, money and times formatted for people, broken JSON mended."""
+"""Text from sessions: numbers, money and times formatted for people."""
 
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from functools import partial
-from typing import TypeVar
-
-T = TypeVar("T")
 
 SHOWN_CHARACTERS = 4000
 NO_PRICE = "no price"
-# a scheduled job's prompt begins with rules; after a script's output its task has a heading
-END_OF_RULES, TASK = "[/SCHEDULED JOB]", "## Task"
 # the currency that amounts are shown in, and what a dollar costs in it
 _currency: ContextVar[tuple[str, float]] = ContextVar("currency", default=("USD", 1.0))
 SYMBOLS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥", "INR": "₹", "KRW": "₩"}
@@ -26,11 +21,6 @@ HIDDEN = re.compile(
 )
 # a spreadsheet takes a cell that begins so for a formula, some of them also the wide forms
 FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-# an escaped surrogate without its other half
-LONE_SURROGATE = re.compile(
-    rb"\\\\|(\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
-    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
-)
 
 
 def join_words(words: list[str], last: str = "and") -> str:
@@ -308,34 +298,6 @@ def size(value: float) -> str:
         if value >= limit:
             return f"{value / limit:.3g} {unit}"
     return f"{value:.0f} B"
-
-
-def decode_mended(decode: Callable[[bytes], T], line: bytes) -> T:
-    """Return decoded JSON; half a character, as JavaScript leaves in a cut string, is replaced."""
-    try:
-        return decode(line)
-    except ValueError as error:
-        import msgspec  # here alone: a status line formats amounts, and starts quickly
-
-        if not isinstance(error, msgspec.DecodeError):
-            raise
-        mended = LONE_SURROGATE.sub(lambda found: b"\\ufffd" if found[1] else found[0], line)
-        if mended == line:
-            raise
-        return decode(mended)
-
-
-def find_task(prompt: str) -> str:
-    """Return the task of a scheduled job's prompt, without skills, rules and a script's output.
-
-    Any other prompt is returned as it is. The last heading counts: those before it are a script's.
-
-    >>> find_task("[SCHEDULED JOB]\\nNobody is there.\\n[/SCHEDULED JOB]\\n\\nTidy up.")
-    'Tidy up.'
-    """
-    if END_OF_RULES not in prompt:
-        return prompt
-    return prompt.rpartition(END_OF_RULES)[2].rpartition(f"\n{TASK}\n")[2].strip()
 
 
 def hide_secrets(to: str) -> str:

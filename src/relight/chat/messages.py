@@ -10,9 +10,11 @@ anything is counted, or ten borrowed successes would look like an effect.
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -23,8 +25,15 @@ from relight.errors import RelightError
 if TYPE_CHECKING:
     from relight.config import Settings
 
+T = TypeVar("T")
+
 MAX_TOOL_CHARS_VARIABLE = "RELIGHT_MAX_TOOL_CHARS"
 _HEAD_PERCENT = 65
+# an escaped surrogate without its other half
+LONE_SURROGATE = re.compile(
+    rb"\\\\|(\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+)
 
 
 class Call(Struct, frozen=True):
@@ -146,6 +155,27 @@ def read_arguments(arguments: object) -> dict[str, Any] | None:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+def read_object(arguments: str | None) -> Any:
+    """Return a call's arguments decoded once for all readers; text that is not an object stays."""
+    if arguments is not None and arguments.lstrip()[:1] == "{":
+        try:
+            return msgspec.json.decode(arguments)
+        except (msgspec.DecodeError, RecursionError):
+            pass  # it stays text
+    return arguments
+
+
+def decode_mended(decode: Callable[[bytes], T], line: bytes) -> T:
+    """Return decoded JSON; half a character, as JavaScript leaves in a cut string, is replaced."""
+    try:
+        return decode(line)
+    except msgspec.DecodeError:
+        mended = LONE_SURROGATE.sub(lambda found: b"\\ufffd" if found[1] else found[0], line)
+        if mended == line:
+            raise
+        return decode(mended)
 
 
 def to_anthropic(messages: Sequence[Mapping[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
@@ -279,8 +309,6 @@ def split_ends(text: str, room: int) -> tuple[str, str]:
 def describe_arguments(shape: type[Any]) -> tuple[str, dict[str, Any]]:
     """Return the description of a Struct of arguments, its docstring, and its JSON schema."""
     from inspect import cleandoc
-
-    import msgspec
 
     _, parts = msgspec.json.schema_components([shape])
     schema = dict(parts[shape.__name__])

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from relight.chat.messages import Call, Entry, list_own, read_arguments, read_entries, read_text
@@ -18,7 +19,7 @@ from relight.data import read_table
 from relight.errors import RelightError
 from relight.judging.kinds import Category, TaskType, classify_calls, understand_call
 from relight.judging.verdicts import find_test_outcome, judge_call
-from relight.model import Verdict
+from relight.model import Parsed, Passage, Verdict, hash_names, row_id
 
 _SHORT = 3
 _READ_CHARACTERS = 10_000  # of a text: what a person means stands near its beginning
@@ -71,6 +72,20 @@ class Measures(Struct, frozen=True, kw_only=True):
     task_type: TaskType
     category: Category
     features: dict[str, float | None]
+
+
+class WordCounts(Struct, frozen=True, array_like=True):
+    """Counts of what was said in a session during one stretch of records."""
+
+    session_id: int
+    messages: int
+    user_messages: int
+    corrections: int
+    is_first_correction: int
+    malformed: int
+    give_ups: int
+    # how the last user message reads, "thanks" or "correction"
+    last_words: str | None
 
 
 class ScoringTable(Struct, frozen=True, forbid_unknown_fields=True):
@@ -275,6 +290,56 @@ def says(name: str, text: str) -> bool:
         if name != "user_corrections" or not any(map(_INTERRUPTION, lowered.split("\n"))):
             return False
     return _matches(name, text)
+
+
+def count_words(source: str, parsed: Parsed) -> list[WordCounts]:
+    """Return the counts of each session's messages in a stretch of records."""
+    by_session: dict[str, list[Passage]] = {session: [] for session in parsed.messages}
+    for one in parsed.passages:
+        by_session.setdefault(one.session, []).append(one)
+    return [
+        _count(row_id("session", source, session), parsed.messages.get(session, 0), some)
+        for session, some in by_session.items()
+    ]
+
+
+def _count(session_id: int, messages: int, passages: Iterable[Passage]) -> WordCounts:
+    users = corrections = malformed = give_ups = first = 0
+    last, is_correction = "", False
+    for one in passages:
+        if one.kind == "answer":
+            give_ups += says("give_ups", one.text)
+        if one.kind != "prompt":
+            continue
+        is_correction = says("user_corrections", one.text)
+        first = int(is_correction) if not users else first
+        users += 1
+        last = one.text
+        corrections += is_correction
+        malformed += says("malformed", one.text)
+    return WordCounts(
+        session_id=session_id,
+        messages=messages,
+        user_messages=users,
+        corrections=corrections,
+        is_first_correction=first,
+        malformed=malformed,
+        give_ups=give_ups,
+        last_words="correction" if is_correction else "thanks" if says("thanks", last) else None,
+    )
+
+
+def fingerprint_call(tool: str, arguments: Any) -> int:
+    """A hash that is equal for equal requests, whatever the order and spacing of their JSON.
+
+    >>> fingerprint_call("get", {"a": 1, "b": 2}) == fingerprint_call("get", {"b": 2, "a": 1})
+    True
+    """
+    if isinstance(arguments, str):
+        text = arguments
+    else:  # a call without arguments equals one with an empty object
+        text = msgspec.json.encode(arguments or {}, order="sorted").decode()
+    return hash_names("arguments", tool, text or "{}")
 
 
 @cache

@@ -14,10 +14,10 @@ import msgspec
 from msgspec import Meta, Struct
 
 from relight.chat.answers import Gathering
+from relight.chat.messages import decode_mended
 from relight.errors import RelightError
 from relight.model import Cost, Failure, Usage
 from relight.models.retrying import RetryBudget
-from relight.text import decode_mended
 
 OPENAI = "https://api.openai.com/v1"
 # fields every request has, which options cannot override

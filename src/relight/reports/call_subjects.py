@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from relight.store.derive.scores import read_object
+from relight.chat.messages import read_object
 from relight.store.queries.steps import SubAgent
 from relight.times import read_time
 

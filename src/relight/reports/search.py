@@ -11,6 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from relight.chat.messages import read_object
 from relight.errors import RelightError, as_typed
 from relight.redact import redact_cell
 from relight.reports.conversation import Item
@@ -20,7 +21,6 @@ from relight.reports.search_query import Matcher, SearchText, Term, parse_query
 from relight.reports.trace import read_numbered
 from relight.sources.events import RESULT_CHARACTERS
 from relight.store import Store
-from relight.store.derive.scores import read_object
 from relight.store.derive.search_text import KINDS, split_call
 from relight.store.queries.filters import Filter
 from relight.store.queries.sessions import SessionFacts, read_facts

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from relight.chat.blocks import find_injected, skip_injected, strip_block
+from relight.chat.messages import decode_mended
 from relight.chat.usage import FoundUsage, read_usage
 from relight.model import (
     Ending,
@@ -37,7 +38,6 @@ from relight.sources.reading import (
     last_words,
     write_value,
 )
-from relight.text import decode_mended
 from relight.times import read_time
 
 NAME = "chat"

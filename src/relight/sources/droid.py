@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from relight.chat.messages import decode_mended
 from relight.model import (
     Count,
     Ending,
@@ -31,7 +32,6 @@ from relight.sources.events import Compacted, Event, Measured, Returned, Said, m
 from relight.sources.files import find_files, join_origins, look_at, read_document, read_pieces
 from relight.sources.reading import content_text, first_line, write_value
 from relight.sources.sessions import SessionReader, SessionState
-from relight.text import decode_mended
 from relight.times import read_time
 
 NAME = "droid"

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from relight.chat.messages import decode_mended
 from relight.chat.usage import FoundUsage, counted_usage, exclusive_usage
 from relight.model import Count, Ending, Session, Turn
 from relight.sources.events import Event, Measured, Returned, Said, failed_turn, make_called
@@ -25,7 +26,6 @@ from relight.sources.gemini_parts import (
 )
 from relight.sources.reading import BAD_LINE, first_line, write_value
 from relight.sources.sessions import SessionReader, SessionState
-from relight.text import decode_mended
 from relight.times import read_time
 
 FOLDER = "chats"

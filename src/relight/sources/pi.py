@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
+from relight.chat.messages import decode_mended
 from relight.chat.usage import FoundUsage, counted_usage
 from relight.model import Count, Ending, Session, Turn, Usage
 from relight.prices import charged_cost
@@ -27,7 +28,6 @@ from relight.sources.events import (
 )
 from relight.sources.reading import BAD_LINE, content_text, first_line, write_value
 from relight.sources.sessions import SessionReader, SessionState
-from relight.text import decode_mended
 from relight.times import read_time
 
 EXIT_CODE = re.compile(r"Command exited with code (-?\d{1,9})\s*\Z")

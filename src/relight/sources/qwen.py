@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
+from relight.chat.messages import decode_mended
 from relight.chat.usage import FoundUsage, counted_usage, exclusive_usage
 from relight.model import Count, Ending, Origin, Session, Turn, Usage
 from relight.sources.events import (
@@ -30,7 +31,6 @@ from relight.sources.files import find_files
 from relight.sources.gemini_parts import MessagePart, find_responses, is_context, join_texts
 from relight.sources.reading import ReaderState, StatefulReader, first_line, write_value
 from relight.sources.sessions import see
-from relight.text import decode_mended
 from relight.times import read_time
 
 FOLDERS = {"chats", "subagents"}

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import msgspec
 from msgspec import Struct
 
-from relight.chat.blocks import strip_block
+from relight.chat.blocks import find_task, strip_block
 from relight.model import (
     Job,
     Latency,
@@ -44,7 +44,6 @@ from relight.sources.events import (
     quote_result,
 )
 from relight.sources.files import find_files, read_pieces
-from relight.text import find_task
 
 # what a malformed record may raise: it costs that record and no other
 BAD_LINE = (

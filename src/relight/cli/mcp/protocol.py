@@ -14,8 +14,9 @@ from typing import Any, BinaryIO
 import msgspec
 from msgspec import Struct
 
+from relight.chat.messages import decode_mended
 from relight.errors import RelightError
-from relight.text import clean_lines, decode_mended
+from relight.text import clean_lines
 
 # A client may ask for any of them. One that asks for another version gets the newest, and decides.
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")

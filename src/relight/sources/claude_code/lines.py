@@ -5,9 +5,10 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from relight.chat.blocks import find_task
+from relight.chat.messages import decode_mended
 from relight.model import Count, Ending, Usage
 from relight.sources.reading import INTERRUPTED, find_texts, first_line, last_words
-from relight.text import decode_mended, find_task
 
 # how the client records commands that it runs without the model
 COMMANDS = ("<command-", "<local-command")

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from relight.chat.messages import decode_mended
 from relight.model import Count, LimitReport, SkillEntry, ToolCall, WindowKind
 from relight.sources.reading import find_texts, write_value
 from relight.sources.skill_documents import read_skill_version
-from relight.text import decode_mended
 from relight.times import read_time
 
 CALLS = ("function_call", "custom_tool_call", "local_shell_call", "web_search_call")

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from relight.chat.messages import decode_mended
 from relight.chat.usage import exclusive_usage
 from relight.model import Count, Usage
-from relight.text import decode_mended
 
 
 class EventLine(Struct):

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from relight.chat.messages import decode_mended
 from relight.errors import RelightError
 from relight.judging.failures import classify_error
 from relight.model import (
@@ -33,7 +34,6 @@ from relight.sources.events import Event, failed_turn
 from relight.sources.files import look_at, read_pieces
 from relight.sources.hermes.totals import find_provider, read_usage
 from relight.sources.reading import BAD_LINE
-from relight.text import decode_mended
 from relight.times import read_time
 
 DUMP = "request_dump_"

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import msgspec
 
+from relight.chat.messages import decode_mended
 from relight.errors import RelightError
 from relight.model import Ending, Mark, Origin, Piece, Session, ToolCall
 from relight.sources.events import Called, Compacted, Event, Returned, Said
@@ -33,7 +34,6 @@ from relight.sources.hermes.logs import (
 from relight.sources.hermes.skills import find_viewed, find_written
 from relight.sources.hermes.totals import SessionSums, read_session_totals
 from relight.sources.reading import BAD_LINE, Reader, first_line, last_words, write_value
-from relight.text import decode_mended
 from relight.times import read_time
 
 NAME = "hermes"

@@ -4,7 +4,7 @@ The rows of `session_day`, `session_hour`, `call_day` and `position_day` become 
 `rollup.refresh` would write, at a cost that does not grow with the session.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
@@ -12,10 +12,24 @@ from msgspec.structs import asdict, replace
 from relight.model import AMOUNTS, TOKENS, WHOLE_TOKENS
 from relight.store.derive.pricing import NAMED
 from relight.store.derive.rollup import OUTCOME, RANGES, CallDayRow
-from relight.store.sql import Connection, greatest, insert, same
-from relight.store.write.sealed import CallRow, TurnRow
+from relight.store.sql import Connection, column_list, greatest, insert, read, same
+from relight.store.write.sealed import CallRow, Sealed, TurnRow
 
 HOUR_MS = 3_600_000
+GOING = """
+    select id as session_id, root_id, source, project, machine_id, title, told_outcome,
+        started_at, ended_at,
+        id <> root_id or exists (
+            select 1 from session_day where session_id = session.id and wall_ms > 0
+        ) as has_time,
+        exists (select 1 from session_day where session_id = session.id and turns > 0) as has_turns,
+        (select coalesce(sum(tool_calls), 0) from position_day where session_id = session.id)
+            as tool_calls,
+        exists (select 1 from score_due where session_id = session.id) as is_due,
+        exists (select 1 from skill_entry) or exists (select 1 from skill_invocations) as has_skills
+    from session where id = ?
+"""
+OWNED = ("session_id", "root_id", "source", "project", "machine_id")
 ADDED = ", ".join(
     f"{name} = case when :{name} is null then {name} else coalesce({name}, 0) + :{name} end"
     for name in AMOUNTS
@@ -61,6 +75,8 @@ COUNT_LATER = """
     where session_id = ? and at >= ? and (at > ? or place > ?)
 """
 
+GROUP = f"select day, {NAMED.format('turn.model')} as model, provider from turn where id = ?"
+
 Sums = dict[str, int | None]
 NOTHING: Sums = {name: None if name in TOKENS else 0 for name in AMOUNTS}
 
@@ -86,14 +102,27 @@ class EarlierCall(Struct, frozen=True):
     finished_at: int | None
 
 
-class Owner(Struct, frozen=True):
-    """The session that sums belong to, as their rows name it."""
+EARLIER = f"select {column_list(EarlierCall)} from tool_call where id = ?"
+
+
+class GoingSession(Struct, frozen=True):
+    """A session before its next event."""
 
     session_id: int
     root_id: int
     source: str
     project: str | None
     machine_id: int | None
+    title: str | None
+    told_outcome: str | None
+    started_at: int | None
+    ended_at: int | None
+    # a session without turns or without a wall time is summed as a whole
+    has_time: bool
+    has_turns: bool
+    tool_calls: int
+    is_due: bool
+    has_skills: bool
 
 
 class HourRow(Struct, frozen=True):
@@ -158,9 +187,9 @@ class Counts(Struct):
 class Additions:
     """The changes of the sums of a session; nothing in it is later than what is added."""
 
-    def __init__(self, owner: Owner, *, calls_before: int) -> None:
-        self._owner = owner
-        self._calls_before = calls_before
+    def __init__(self, going: GoingSession) -> None:
+        self._going = going
+        self._owner = {name: getattr(going, name) for name in OWNED}
         self._days: dict[Group, Sums] = {}
         self._hours: list[HourRow] = []
         # by the group, tool and kind of failure
@@ -175,7 +204,7 @@ class Additions:
         _add_turn(self._days, group, turn)
         tokens = sum(getattr(turn, name) or 0 for name in WHOLE_TOKENS)
         if tokens and turn.at is not None:
-            self._hours.append(_make_hour(self._owner, turn, at=turn.at, tokens=tokens))
+            self._hours.append(_make_hour(self._going, turn, at=turn.at, tokens=tokens))
         if turn.failure is not None:
             self._count(group, None, turn.failure).add(turn.at, turns=1)
             self._place(day, calls_before + 1).add(turn.at, turns=1)
@@ -203,9 +232,9 @@ class Additions:
             self._count(own, earlier.tool, call.kind).add(at, calls=1, failures=after)
         if before != after:
             self._add(group, 0, after - before)
-            values = (self._owner.session_id, at, at, earlier.place)
+            values = (self._going.session_id, at, at, earlier.place)
             (later,) = database.execute(COUNT_LATER, values).fetchone()
-            place = self._calls_before - later
+            place = self._going.tool_calls - later
             self._place(day, place).add(at if after else None, failures=after - before)
 
     def write(self, database: Connection, *, wall_ms: int) -> None:
@@ -213,10 +242,9 @@ class Additions:
         self._write_days(database, wall_ms)
         insert(database, "session_hour", self._hours, on_conflict=ADD_HOUR)
         self._write_calls(database)
-        owner = asdict(self._owner)
         rows = [
             PositionRow(
-                **owner,
+                **self._owner,
                 day=day,
                 position=position,
                 tool_calls=counts.tool_calls,
@@ -231,19 +259,18 @@ class Additions:
     def _write_days(self, database: Connection, wall_ms: int) -> None:
         is_widened = False
         for group, added in self._days.items():
-            values = {"session_id": self._owner.session_id, **asdict(group), **added}
+            values = {"session_id": self._going.session_id, **asdict(group), **added}
             walls = database.execute(ADD, {**values, "wall_ms": wall_ms}).fetchall()
             if not walls:
                 database.execute(INSERT, values)
             is_widened |= any(before for (before,) in walls)
         if not is_widened:
-            database.execute(WIDEN, (wall_ms, self._owner.session_id))
+            database.execute(WIDEN, (wall_ms, self._going.session_id))
 
     def _write_calls(self, database: Connection) -> None:
-        owner = asdict(self._owner)
         for (group, tool, kind), counts in self._calls.items():
             row = CallDayRow(
-                **owner,
+                **self._owner,
                 **asdict(group),
                 tool=tool,
                 kind=kind,
@@ -258,7 +285,7 @@ class Additions:
                 found = database.execute(READ_OUTCOME, (row.root_id,)).fetchone()
                 insert(database, "call_day", [replace(row, outcome=found and found[0])])
         if any(counts.tool_calls < 0 for counts in self._calls.values()):
-            database.execute(DROP_EMPTY, (self._owner.session_id,))
+            database.execute(DROP_EMPTY, (self._going.session_id,))
 
     def _add(self, group: Group, calls: int, failures: int) -> None:
         found = self._days.setdefault(group, {**NOTHING})
@@ -271,6 +298,62 @@ class Additions:
     def _place(self, day: str, place: int) -> Counts:
         position = max(first for first in RANGES if first <= max(place, 1))
         return self._positions.setdefault((day, position), Counts())
+
+
+def find_going(database: Connection, piece: Sealed) -> GoingSession | None:
+    """Return the session that a piece goes on with; None if the piece does more than that."""
+    if len(piece.sessions) != 1 or piece.skills or piece.totals:
+        return None
+    ((session_id, session),) = piece.sessions
+    opening = (session.parent, session.project, session.model, session.version)
+    if session.started_at is None or any(fact is not None for fact in opening):
+        return None
+    found = read(database, GoingSession, GOING, (session_id,))
+    if not found or not (found[0].has_time and found[0].has_turns):
+        return None
+    ended_at = found[0].ended_at
+    return found[0] if ended_at is not None and ended_at <= session.started_at else None
+
+
+def add_events(
+    database: Connection, going: GoingSession, calls: Sequence[CallRow], turns: Sequence[TurnRow]
+) -> Additions | None:
+    """Return what the next calls and turns add; None if a turn is recorded, or a caller unknown."""
+    earlier = {
+        call.id: row for call in calls for row in read(database, EarlierCall, EARLIER, (call.id,))
+    }
+    callers = [earlier.get(call.id, call).turn_id for call in calls]
+    groups = _group_turns(database, callers, turns)
+    if groups is None:
+        return None
+    additions = Additions(going)
+    for call, caller in zip(calls, callers, strict=True):
+        if known := earlier.get(call.id):
+            additions.finish_call(database, call, groups[caller], known)
+    new = sorted((call for call in calls if call.id not in earlier), key=lambda call: call.at or 0)
+    for place, call in enumerate(new, going.tool_calls + 1):
+        additions.add_call(call, groups[call.turn_id], place=place)
+    for turn in turns:
+        before = sum((call.at or 0) <= (turn.at or 0) for call in new)
+        additions.add_turn(turn, calls_before=going.tool_calls + before)
+    return additions
+
+
+def _group_turns(
+    database: Connection, callers: Sequence[int | None], turns: Sequence[TurnRow]
+) -> dict[int | None, Group] | None:
+    """Return the roll-up groups of new turns and of those that made calls."""
+    new: dict[int | None, Group] = {
+        turn.id: Group(turn.day, turn.model, turn.provider) for turn in turns
+    }
+    ids = {*callers, *new}
+    recorded = {one: row for one in ids for row in read(database, Group, GROUP, (one,))}
+    groups = recorded | new
+    is_known = all(
+        one in groups and groups[one].day is not None and groups[one].model is not None
+        for one in callers
+    )
+    return groups if is_known and not recorded.keys() & new.keys() else None
 
 
 def sum_turns(turns: Iterable[TurnRow]) -> dict[Group, Sums]:
@@ -296,7 +379,7 @@ def _add_turn(sums: dict[Group, Sums], group: Group, turn: TurnRow) -> None:
     _add(found, "included_nanos" if is_included else "cost_nanos", turn.cost_nanos or 0)
 
 
-def _make_hour(owner: Owner, turn: TurnRow, *, at: int, tokens: int) -> HourRow:
+def _make_hour(owner: GoingSession, turn: TurnRow, *, at: int, tokens: int) -> HourRow:
     """Return what one turn adds to its hour, which ends with its last moment."""
     return HourRow(
         session_id=owner.session_id,

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from relight.errors import RelightError
-from relight.judging.features import Measures, is_submission, make_features, matches_tool, says
+from relight.judging.features import Measures, is_submission, make_features, matches_tool
 from relight.judging.kinds import (
     Meaning,
     Sides,
@@ -27,7 +27,7 @@ from relight.judging.kinds import (
     take_sides,
 )
 from relight.judging.scoring import Weights, score_measures
-from relight.model import Parsed, Passage, Session, hash_names, row_id
+from relight.model import Session
 from relight.store.sql import Connection, read, write_touched
 
 if TYPE_CHECKING:
@@ -80,20 +80,6 @@ UNCHANGED = """
 WRITE = "update session set task_type = ?, category = ?, score = ? where id = ?"
 
 
-class WordCounts(Struct, frozen=True, array_like=True):
-    """Counts of what was said in a session during one stretch of records."""
-
-    session_id: int
-    messages: int
-    user_messages: int
-    corrections: int
-    is_first_correction: int
-    malformed: int
-    give_ups: int
-    # how the last user message reads, "thanks" or "correction"
-    last_words: str | None
-
-
 class ScoredCall(Struct, frozen=True):
     """A tool call, as far as it bears on the score of a session."""
 
@@ -121,29 +107,6 @@ class ScoredSession(Struct, frozen=True):
     @property
     def has_answered(self) -> bool:
         return self.ending == "answer" or (self.ending == "prompt" and self.answer is not None)
-
-
-def read_object(arguments: str | None) -> Any:
-    """Return a call's arguments decoded once for all readers; text that is not an object stays."""
-    if arguments is not None and arguments.lstrip()[:1] == "{":
-        try:
-            return msgspec.json.decode(arguments)
-        except (msgspec.DecodeError, RecursionError):
-            pass  # it stays text
-    return arguments
-
-
-def fingerprint_call(tool: str, arguments: Any) -> int:
-    """A hash that is equal for equal requests, whatever the order and spacing of their JSON.
-
-    >>> fingerprint_call("get", {"a": 1, "b": 2}) == fingerprint_call("get", {"b": 2, "a": 1})
-    True
-    """
-    if isinstance(arguments, str):
-        text = arguments
-    else:  # a call without arguments equals one with an empty object
-        text = msgspec.json.encode(arguments or {}, order="sorted").decode()
-    return hash_names("arguments", tool, text or "{}")
 
 
 def write_work(tool: str, arguments: Any, known: Understood) -> str:
@@ -183,43 +146,6 @@ def read_work(work: str) -> tuple[Sides, frozenset[str]]:
             frozenset(FILES[letter] for letter in files if letter in FILES),
         ),
         frozenset(flags),
-    )
-
-
-def count_words(source: str, parsed: Parsed) -> list[WordCounts]:
-    """Return the counts of each session's messages in a stretch of records."""
-    by_session: dict[str, list[Passage]] = {session: [] for session in parsed.messages}
-    for one in parsed.passages:
-        by_session.setdefault(one.session, []).append(one)
-    return [
-        _count(row_id("session", source, session), parsed.messages.get(session, 0), some)
-        for session, some in by_session.items()
-    ]
-
-
-def _count(session_id: int, messages: int, passages: Iterable[Passage]) -> WordCounts:
-    users = corrections = malformed = give_ups = first = 0
-    last, is_correction = "", False
-    for one in passages:
-        if one.kind == "answer":
-            give_ups += says("give_ups", one.text)
-        if one.kind != "prompt":
-            continue
-        is_correction = says("user_corrections", one.text)
-        first = int(is_correction) if not users else first
-        users += 1
-        last = one.text
-        corrections += is_correction
-        malformed += says("malformed", one.text)
-    return WordCounts(
-        session_id=session_id,
-        messages=messages,
-        user_messages=users,
-        corrections=corrections,
-        is_first_correction=first,
-        malformed=malformed,
-        give_ups=give_ups,
-        last_words="correction" if is_correction else "thanks" if says("thanks", last) else None,
     )
 
 

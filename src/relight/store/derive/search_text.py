@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from relight.chat.messages import read_object
 from relight.model import Passage, row_id
-from relight.store.derive.scores import read_object
 
 KINDS = ("prompt", "answer", "call", "result")
 # the arguments that hold what a shell or an interpreter runs

@@ -1,12 +1,16 @@
 """The second half of the door: price sealed rows and write them with their read mark, at once.
 
 The rows do not depend on the order of records, or on how often they arrive. An event of a live
-session is appended (`append`) without summing the whole session again.
+session is added to its rows without summing the whole session again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from relight.judging.admissions import Admission
+from relight.model import Session
 from relight.store import Store, search_index
 from relight.store.derive import outcomes, rollup, scores, unanswered
 from relight.store.derive.pricing import Pricing, learn
@@ -15,6 +19,9 @@ from relight.store.write import rows
 from relight.store.write.seal import list_originals, list_origins, redate, strip_piece
 from relight.store.write.sealed import Sealed
 from relight.store.write.tape import find_continuing, write_place
+
+if TYPE_CHECKING:
+    from relight.store.derive.additions import GoingSession
 
 # sources that record sessions as they happen: no turn is in two sessions, and none has totals
 LIVE = frozenset(("relight",))
@@ -59,12 +66,44 @@ class Recorder:
         return current, new
 
     def _append(self, database: Connection, piece: Sealed) -> bool:
-        """Write a piece of a live session; False if `write` must do it."""
+        """Add the next event of a live session, at a cost that does not grow with the session.
+
+        False if `write` must do it: for a first turn, a parent, an event older than the last.
+        """
         if piece.source not in LIVE:
             return False
-        from relight.store.write.append import append
+        from relight.store.derive.additions import add_events, find_going
 
-        return append(database, piece, self.pricing)
+        going = find_going(database, piece)
+        if going is None:
+            return False
+        turns = rows.price_turns(piece, self.pricing.price_row)
+        aliases = self.store.config.models.aliases
+        names = learn(database, {turn.model for turn in turns}, aliases)
+        named = [replace(turn, model=names.get(turn.model, turn.model)) for turn in turns]
+        additions = add_events(database, going, piece.calls, named)
+        if additions is None:
+            return False
+        ((session_id, session),) = piece.sessions
+        rows.write_turns(database, turns)
+        rows.write_pieces(database, [piece])
+        _continue_session(database, going, session)
+        additions.write(database, wall_ms=(session.ended_at or 0) - (going.started_at or 0))
+        if any(turn.cache_write_tokens for turn in turns):
+            from relight.store.derive.cache_rebuilds import append_turns
+
+            append_turns(database, session_id, [turn.id for turn in turns], self.pricing)
+        if not going.is_due:
+            scores.postpone(database, session_id)
+        judged = {session_id}
+        if session.title is None:
+            outcomes.judge_sessions(database, judged, piece.admissions)
+        else:  # earlier sessions with this task may turn out to be asked again
+            judged = outcomes.refresh(database, judged, piece.admissions)
+        if going.has_skills:
+            refresh_skills(database, judged)
+        self.pricing.write_found(database)
+        return True
 
     def write(self, database: Connection, pieces: Sequence[Sealed]) -> set[int]:
         """Write the rows of these pieces and everything derived from them."""
@@ -138,6 +177,22 @@ class Recorder:
             write_scheduled(database, judged)
         refresh_skills(database, judged)
         self.pricing.write_found(database)
+
+
+def _continue_session(database: Connection, going: "GoingSession", session: Session) -> None:
+    """Write what an event changes of its session: first facts stay, the last end holds."""
+    facts: dict[str, Any] = {
+        "title": session.title if going.title is None else None,
+        "told_outcome": session.told_outcome if going.told_outcome is None else None,
+        "ending": session.ending,
+        "answer": session.answer,
+        "prompted_at": session.prompted_at,
+        "ended_at": session.ended_at,
+    }
+    changed = {name: value for name, value in facts.items() if value is not None}
+    changes = ", ".join(f"{name} = :{name}" for name in changed)
+    values = {**changed, "id": going.session_id}
+    database.execute(f"update session set {changes} where id = :id", values)
 
 
 def is_forgotten(database: Connection, piece: Sealed) -> bool:

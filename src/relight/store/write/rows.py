@@ -8,8 +8,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from relight.judging.features import WordCounts
 from relight.model import TOKENS, Cost, CostStatus, Session, TokenColumns, row_id
-from relight.store.derive.scores import WordCounts
 from relight.store.sql import Connection, greatest, insert, least, merge_rows, replacing, take_new
 from relight.store.write.sealed import Sealed, TurnRow, list_turns, name_tokens
 

@@ -9,7 +9,9 @@ from typing import Any
 
 import msgspec
 
+from relight.chat.messages import read_object
 from relight.judging.admissions import admit, hash_answer
+from relight.judging.features import count_words, fingerprint_call
 from relight.judging.kinds import Understood, understand_call
 from relight.judging.verdicts import find_test_outcome, judge_read
 from relight.judging.verdicts.tool_results import read_result
@@ -28,13 +30,7 @@ from relight.model import (
     row_id,
 )
 from relight.redact import DENSE, redact, redact_cell
-from relight.store.derive.scores import (
-    count_words,
-    fingerprint_call,
-    measure_piece,
-    read_object,
-    write_work,
-)
+from relight.store.derive.scores import measure_piece, write_work
 from relight.store.derive.search_text import make_texts
 from relight.store.limits import make_limit_row
 from relight.store.write import tape

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from relight.judging.admissions import Admission
-from relight.judging.features import Measures
+from relight.judging.features import Measures, WordCounts
 from relight.model import (
     BUCKETS,
     TOKENS,
@@ -28,7 +28,6 @@ from relight.model import (
     row_id,
 )
 from relight.prices import UNKNOWN
-from relight.store.derive.scores import WordCounts
 from relight.store.derive.search_text import TextRow
 from relight.store.limits import LimitReportRow
 from relight.store.write.set_aside import SetAside

@@ -6,8 +6,8 @@ It names the model and is built after the model was chosen; the choice depends o
 import re
 from collections.abc import Sequence
 
+from relight.chat.blocks import END_OF_RULES, TASK
 from relight.judging.outcomes import MARKER_REPORT, MARKER_RULE, SILENT
-from relight.text import END_OF_RULES, TASK
 from relight.work.jobs.scripts import ScriptResult
 from relight.work.jobs.skills import SkillDocument
 

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from relight.chat.blocks import END_OF_RULES
 from relight.chat.messages import read_calls, read_text
 from relight.errors import RelightError, as_typed
 from relight.names import find_model_name
@@ -27,7 +28,7 @@ from relight.stats.odds import Tally
 from relight.store import Store
 from relight.store.canaries import CanaryRow, count_span
 from relight.store.queries.runs import RunReport, read_runs
-from relight.text import END_OF_RULES, plural
+from relight.text import plural
 from relight.work.agent.limits import Budget
 from relight.work.experiments.trial import copy_folder, open_scratch
 from relight.work.jobs.attempts import count_spent, judge_run, read_run_evidence
