@@ -4,11 +4,13 @@ It writes the CPU seconds of the main process into a file. Forks share what is r
 """
 
 import argparse
+import os
 import sys
 import time
 from pathlib import Path
+from typing import NoReturn
 
-from relight.cli import main as run
+from relight.__main__ import main as run
 from relight.intake import workers
 from relight.store import search_index
 
@@ -26,12 +28,22 @@ def main() -> None:
 
         vars(seal)["make_texts"] = lambda *_: []
         vars(search_index)["add_texts"] = lambda *_: None
-    try:
-        run(["import"])
-    except SystemExit as ended:
-        if options.cpu:
-            options.cpu.write_text(str(time.process_time()))
-        sys.exit(ended.code)
+    if options.cpu:
+        _note_cpu(options.cpu)
+    sys.argv = ["relight", "import"]
+    run()
+
+
+def _note_cpu(file: Path) -> None:
+    """Write the CPU seconds of this process, but not of its forks, when it ends."""
+    end, process = os._exit, os.getpid()
+
+    def note_and_end(status: int) -> NoReturn:
+        if os.getpid() == process:
+            file.write_text(str(time.process_time()))
+        end(status)
+
+    vars(os)["_exit"] = note_and_end
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ _TERM = re.compile(
     r'(?P<no>-(?!-))?(?:(?P<field>path|tool):)?(?:"(?P<phrase>[^"]*)"?|(?P<word>\S+))'
 )
 _WORD = re.compile(r"[^\W_]+")
-_CJK = UNSPACED.pattern[1:-1]
+_CJK = UNSPACED[1:-1]
 # the edge of a word: each character of a script without spaces is a word
 _BEFORE, _AFTER = rf"(?<![^\W_{_CJK}])", rf"(?![^\W_{_CJK}])"
 _HELP = 'write words, "a phrase", prefix*, -without, path:… or tool:…'
@@ -240,7 +240,7 @@ def _write_source(term: Term) -> str:
 
 
 def _is_unspaced(word: str) -> bool:
-    return UNSPACED.match(word) is not None
+    return re.match(UNSPACED, word) is not None
 
 
 def _write_pattern(term: Term) -> re.Pattern[str]:

@@ -28,8 +28,9 @@ _WORD = re.compile(
 _FILE = re.compile(r"[\w.-]*\w\.[A-Za-z]\w{0,7}")
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 # Scripts that write no spaces between words. Each of their characters is a word of the index, and
-# a query for several is a phrase: so every part of a sentence is found.
-UNSPACED = re.compile(
+# a query for several is a phrase: so every part of a sentence is found. `re` keeps what it compiles
+# of this at the first use: that takes 2 ms, and an import of little text has no use of it.
+UNSPACED = (
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]"
 )
@@ -125,8 +126,8 @@ def clean_for_index(text: str) -> str:
     text = text.replace("\0", " ")
     if text.isascii():
         return text
-    if UNSPACED.search(text):
-        text = UNSPACED.sub(r" \g<0> ", text)
+    if re.search(UNSPACED, text):
+        text = re.sub(UNSPACED, r" \g<0> ", text)
     try:
         text.encode()
     except UnicodeEncodeError:  # half of a pair, which no encoding can write
