@@ -20,9 +20,9 @@ from relight.intake.push_preview import try_out
 from relight.intake.rebuild import rebuild
 from relight.intake.retention import derive_from, forget, prune
 from relight.intake.take import Deriver, answer_pushed
-from relight.intake.team_client import ServerError, check_url
+from relight.intake.team_client import BusyServerError, ServerError, check_url
 from relight.intake.workers import Lost
-from relight.model import Mark, Session
+from relight.model import Mark, Session, row_id
 from relight.reports.labels import label_session
 from relight.reports.sessions import find_session
 from relight.reports.totals import report
@@ -35,12 +35,20 @@ from relight.store.members import revoke_tokens
 from relight.store.queries.filters import Filter
 from relight.store.queries.runs import read_runs
 from relight.store.team import count_due, read_target
+from relight.store.team_facts import RunFigures
 from relight.store.write.pushed import read_backlog
 from relight.store.write.sealed import Sealed
+from relight.store.write.tape import compress
 
 OTHER = "22222222-bbbb-4bbb-8bbb-222222222222"
 HERMES = "20261115_000000_abc123"
 SHARES: tuple[wire.Share, ...] = ("tapes", "figures")
+PLAIN_PART: Any = {
+    "source": "claude-code",
+    "session": OTHER,
+    "path": "p",
+    "records": compress(b"{}\n"),
+}
 MakeMachine = Callable[[str, str, DirectLine], Laptop]
 
 
@@ -228,6 +236,25 @@ def test_a_sub_agent_counts_once_if_one_machine_shares_figures_and_one_its_tape(
     assert found == [(build.CLAUDE_SESSION,), (f"{build.CLAUDE_SESSION}/a1",)]
 
 
+def test_a_machine_can_leave_while_the_session_of_its_sub_agent_waits_to_be_derived_again(
+    office: Office, laptop: Laptop, machines: MakeMachine, tmp_path: Path
+) -> None:
+    """Totals, which the container's session has, are settled in all sessions nearby."""
+    container = machines("container", "ci", office.line(office.add("eve")))
+    parent = build.write_claude(tmp_path, build.claude_session())
+    build.write_agent(parent, [build.claude_prompt("Look"), build.claude_answer("m", at=2)])
+    second = Laptop(tmp_path, "second", office.line(office.add("ben")))
+    build.import_home(second.store, tmp_path)
+    for one in (laptop, second, container):
+        one.join()
+        one.push()
+    office.derive()
+    for one in (laptop, second):
+        one.leave(forget=True)
+    office.derive()
+    assert set(office.by("machine")) == {("ci",)}
+
+
 def test_parts_that_are_derived_again_wait_since_then(
     office: Office, laptop: Laptop, machines: MakeMachine
 ) -> None:
@@ -279,6 +306,7 @@ def write_planted(folder: Path) -> None:
     where: Any = {"cwd": f"/home/{WORDS['folder']}/shop", "gitBranch": WORDS["branch"]}
     call = build.tool_use("toolu_1", command=f"cat {WORDS['command']} && pytest")
     edit = build.tool_use("toolu_2", "Edit", file_path=f"/src/{WORDS['path']}.py", new_string="x")
+    skill = build.tool_use("toolu_3", "Skill", skill=f"{WORDS['command']} the shop")
     answer = {"type": "text", "text": f"Done: {WORDS['answer']}."}
     lines = [
         build.claude_prompt(f"Fix the {WORDS['prompt']} now please", **where),
@@ -288,6 +316,9 @@ def write_planted(folder: Path) -> None:
         ),
         build.claude_answer("msg_2", edit, at=3, stop="tool_use", **where),
         build.claude_result("toolu_2", WORDS["result"], at=4, is_error=False, **where),
+        build.claude_answer("msg_4", skill, at=4, stop="tool_use", **where)
+        | {"requestId": f"to {WORDS['path']}"},
+        build.claude_result("toolu_3", "Launching skill", at=4, is_error=False, **where),
         build.claude_answer("msg_3", answer, at=5, **where),
     ]
     path = build.write_claude(folder, lines)
@@ -323,7 +354,8 @@ def test_figures_have_no_words_on_the_wire_or_on_the_server(
         found[share] = find_words(office, machine.line)
         if share == "figures":
             assert sums(office.store) == sums(machine.store)
-            assert office.by("project") == {("shop",): (1, 3)}
+            assert office.by("project") == {("shop",): (1, 4)}
+            assert office.by("skill")["hidden",] == (1, 4)
         machine.leave(forget=True)
         office.store.run("vacuum")
     assert found == {"tapes": {*WORDS.values()}, "figures": set()}
@@ -338,10 +370,11 @@ def test_a_name_that_is_a_path_or_a_command_is_sent_without_it(
         tracker.turn(model=model, input_tokens=5, output_tokens=1)
         for tool in (f"cat {WORDS['command']}", f"/src/{WORDS['path']}", "mcp__shop__find.item"):
             tracker.tool_call(tool, {}, "no such tool", is_error=True)
-    relight.record_skill_invocation(
-        laptop.store, skill_name="tidying", invoked_at=5, model=model,
-        session_id="relight:local", job_id=f"look at the {WORDS['prompt']}",
-    )  # fmt: skip
+    for skill in ("tidying", f"tidy the {WORDS['result']}"):
+        relight.record_skill_invocation(
+            laptop.store, skill_name=skill, invoked_at=5, model=model,
+            session_id="relight:local", job_id=f"look at the {WORDS['prompt']}",
+        )  # fmt: skip
     laptop.join("figures")
     laptop.push()
     office.derive()
@@ -476,6 +509,65 @@ def test_nobody_can_forget_the_session_of_another_person(
     assert sums(office.store) == sums(laptop.store)
 
 
+def test_nobody_can_forget_a_session_that_waits_to_be_derived_or_is_the_servers_own(
+    office: Office, tmp_path: Path, laptop: Laptop, machines: MakeMachine
+) -> None:
+    build.write_claude(tmp_path, other_session(), name=OTHER)
+    build.import_home(office.store, tmp_path)
+    before = sums(office.store)
+    second = machines("one", "second", office.line(office.add("ben")))
+    laptop.join()
+    laptop.push()
+    second.join()
+    for key in (build.CLAUDE_SESSION, OTHER):
+        message = wire.Push(forgotten=[row_id("session", "claude-code", key)])
+        second.line.send("POST", "/api/v1/tapes", message, **headers(second))
+    assert sums(office.store) == before
+    office.derive()
+    assert office.by("machine")["laptop",] == (1, 3)
+    assert second.push().refused == 1
+
+
+def test_a_time_that_a_machine_sends_gives_nobody_the_session_of_another_person(
+    office: Office, laptop: Laptop, machines: MakeMachine
+) -> None:
+    laptop.join()
+    laptop.push()
+    office.derive()
+    second = machines("one", "second", office.line(office.add("ben")))
+    second.store.run("update tape_part set recorded_at = 1")
+    second.join()
+    second.push()
+    office.derive()
+    assert office.by("machine", "person") == {("laptop", "anna"): (1, 3)}
+    laptop.leave(forget=True)
+    office.derive()
+    assert office.by("machine", "person") == {("second", "ben"): (1, 3)}
+
+
+def test_nobody_judges_the_session_of_another_person(
+    office: Office, laptop: Laptop, machines: MakeMachine
+) -> None:
+    laptop.join()
+    laptop.push()
+    office.derive()
+    second = machines("apart", "second", office.line(office.add("ben", sees=["shop"])))
+    second.join()
+    outcome = wire.SentOutcome(
+        source="claude-code", session=build.CLAUDE_SESSION, outcome="failure", is_label=True
+    )
+    session = f"claude-code:{build.CLAUDE_SESSION}"
+    run = wire.SentRun(
+        source="hermes", key="r", job="j", session=session, earlier=[session],
+        figures=RunFigures(status="failed", outcome="failure"),
+    )  # fmt: skip
+    use = wire.SentUse(session=session, skill="tidying", values={"success": 0})
+    message = wire.Push(outcomes=[outcome], runs=[run], uses=[use])
+    second.line.send("POST", "/api/v1/tapes", message, **headers(second))
+    assert sums(office.store) == sums(laptop.store)
+    assert office.by("job", "skill") == {(None, None): (1, 3)}
+
+
 def test_a_label_travels_and_goes_again(office: Office, laptop: Laptop) -> None:
     laptop.join()
     laptop.push()
@@ -574,8 +666,6 @@ def test_a_hostile_message_costs_itself_alone(
     office: Office, laptop: Laptop, damage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     laptop.join("figures" if damage in ("words", "foreign") else "tapes")
-    from relight.store.write.tape import compress
-
     monkeypatch.setattr("relight.store.write.pushed.MOST_RAW", 1 << 20)
     sealed = Sealed(source="hermes", before=Mark(path=""), after=Mark(path=""))
     foreign = msgspec.structs.replace(sealed, sessions=[(1, Session(key="s@second"))])
@@ -595,6 +685,27 @@ def test_a_hostile_message_costs_itself_alone(
     assert laptop.push().pending == 0
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        wire.Push(parts=[wire.SentPart(**PLAIN_PART, position=1 << 63)]),
+        wire.Push(parts=[wire.SentPart(**PLAIN_PART, raw_bytes=(1 << 64) - 1)]),
+        wire.Push(forgotten=[(1 << 64) - 1]),
+        wire.Push(uses=[wire.SentUse(session="x", skill="s", values={"invoked_at": "never"})]),
+    ],
+    ids=["position", "bytes", "forgotten", "use"],
+)
+def test_a_value_that_no_row_can_have_is_refused_and_not_tried_again(
+    office: Office, laptop: Laptop, message: wire.Push
+) -> None:
+    laptop.join()
+    with pytest.raises(ServerError, match="a value that no row can have") as caught:
+        laptop.line.send("POST", "/api/v1/tapes", message, **headers(laptop))
+    assert not isinstance(caught.value, BusyServerError)
+    assert office.store.query("select count(*) from tape_part") == [(0,)]
+    assert laptop.push().pending == 0
+
+
 def headers(laptop: Laptop) -> dict[str, str]:
     from relight.store.team import read_own_id
 
@@ -606,8 +717,6 @@ def headers(laptop: Laptop) -> dict[str, str]:
 def test_records_that_cannot_be_derived_are_set_aside_and_counted(
     office: Office, laptop: Laptop
 ) -> None:
-    from relight.store.write.tape import compress
-
     laptop.join()
     part = wire.SentPart(
         source="nosuch", session="s", path="p", records=compress(b"{}\n"), raw_bytes=3

@@ -20,11 +20,13 @@ from relight.intake.wire import (
     SentUse,
     cut_model,
     hide_place,
+    keep_tool,
     make_figures,
 )
 from relight.model import row_id
 from relight.redact import redact_text
 from relight.store import Store
+from relight.store.derive.machines import find_foreign
 from relight.store.derive.skills.facts import FACTS, SkillFact
 from relight.store.members import Machine
 from relight.store.sql import Connection
@@ -138,14 +140,22 @@ def make_use(due: DueUse, values: dict[str, Any], naming: Naming) -> SentUse:
         if "job_id" in values:
             values["job_id"] = naming.hide(values["job_id"])
     session = naming.hide_session(due.session)
-    return SentUse(session=session, skill=due.skill, entry=due.entry, values=values)
+    skill = keep_tool(due.skill) if naming.hides else due.skill
+    return SentUse(session=session, skill=skill, entry=due.entry, values=values)
 
 
 def take_runs(
     store: Store, database: Connection, machine: Machine, runs: Sequence[SentRun]
 ) -> None:
-    """Write the runs that a machine sent, with names that no other machine has."""
+    """Write the runs that a machine sent, with names that no other machine has.
+
+    The session of another person is no run of theirs.
+    """
     naming, key = Naming(machine.key), store.redaction_key
+    named = [name for one in runs for name in (one.session, *one.earlier) if name]
+    sessions = {name: _find_session(naming, name) for name in named}
+    foreign = find_foreign(database, sessions.values(), machine.person_id)
+    own = {name: found for name, found in sessions.items() if found not in foreign}
     jobs: dict[int, PushedJobRow] = {}
     rows, attempts = [], []
     for one in runs:
@@ -166,21 +176,25 @@ def take_runs(
                 source=one.source,
                 key=run,
                 job_id=job_id,
-                session_id=_find_session(naming, one.session) if one.session else None,
+                session_id=own.get(one.session or ""),
                 error=None if one.error is None else redact_text(one.error, key=key),
                 outcome_evidence=json.encode(evidence).decode(),
                 machine_id=machine.id,
                 **name_columns(one.figures),
             )
         )
-        attempts += [(_find_session(naming, name), run_id) for name in one.earlier]
+        attempts += [(own[name], run_id) for name in one.earlier if name in own]
     write_runs(database, list(jobs.values()), rows, attempts)
 
 
 def take_uses(database: Connection, machine: Machine, sent: Sequence[SentUse]) -> None:
-    """Write the recorded uses of skills that a machine sent."""
+    """Write the recorded uses of skills that a machine sent, but of no other person's session."""
     naming, now = Naming(machine.key), int(time.time() * 1000)
-    for one in sent:
+    sessions = [_find_session(naming, one.session) for one in sent]
+    foreign = find_foreign(database, sessions, machine.person_id)
+    for session_id, one in zip(sessions, sent, strict=True):
+        if session_id in foreign:
+            continue
         source, colon, key = one.session.partition(":")
         name = f"{source}:{naming.name_session(source, key)}" if colon else None
         values = {key: value for key, value in one.values.items() if key in FACTS}

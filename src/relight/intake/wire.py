@@ -37,7 +37,7 @@ StoreId = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
 PLAIN_ID = re.compile(r"[\w.:@+#-]{1,128}|[0-9a-f]{8}(?:-[0-9a-f]{4,12}){4}/[\w-]{1,40}", re.ASCII)
 # a local server may name a model by its file
 PATH_START = re.compile(r"[/~\\]|\.{1,2}[/\\]|[A-Za-z]:[/\\]|[a-z]+:/|file:")
-# a tool that there is; a model may also call one by a command or a sentence
+# a tool or skill that there is; a model may also call one by a command or a sentence
 TOOL = re.compile(r"[\w.:@+-]{1,128}(/[\w.:@+-]{1,64})?", re.ASCII)
 HIDDEN_TOOL = "hidden"
 NAME = re.compile(r"[\w][\w.@/+ -]{0,62}", re.ASCII)
@@ -165,10 +165,8 @@ class Naming(Struct, frozen=True):
         return self._end(source, self.hide(key))
 
     def hide(self, key: str) -> str:
-        """Return the name that may be sent: an id as it is, anything else as a hash."""
-        if not self.hides or PLAIN_ID.fullmatch(key):
-            return key
-        return f"{hash_names('hidden', key) & (1 << 64) - 1:016x}"
+        """Return the name that may be sent."""
+        return keep_id(key) if self.hides else key
 
     def hide_session(self, name: str) -> str:
         """Return the name that may be sent of a session: `source:key`, or a key alone."""
@@ -288,7 +286,7 @@ def remove_words(sealed: Sealed, *, key: bytes | None = None) -> Sealed:
             (found, replace(one, key="", model=cut_model(one.model)))
             for found, one in sealed.totals
         ],
-        skills=sealed.skills,
+        skills=[replace(one, skill_name=keep_tool(one.skill_name)) for one in sealed.skills],
         words=sealed.words,
         timings=[replace(one, tool=keep_tool(one.tool)) for one in sealed.timings],
         limits=sealed.limits,
@@ -305,8 +303,19 @@ def cut_model(model: str | None) -> str | None:
     return cut_project(model) if model and PATH_START.match(model) else model
 
 
+def keep_id(key: str) -> str:
+    """Return an id as it is, and anything else as a hash.
+
+    >>> keep_id("req_011CSHoEeqs5C35K"), keep_id("tidy the shop")
+    ('req_011CSHoEeqs5C35K', '7e79b411cf68715f')
+    """
+    if PLAIN_ID.fullmatch(key):
+        return key
+    return f"{hash_names('hidden', key) & (1 << 64) - 1:016x}"
+
+
 def keep_tool(tool: str) -> str:
-    """Return a tool's name as it may be sent.
+    """Return the name of a tool or skill as it may be sent.
 
     >>> keep_tool("mcp__shop__find"), keep_tool("cat notes.md"), keep_tool("/bin/ls")
     ('mcp__shop__find', 'hidden', 'hidden')
@@ -347,7 +356,7 @@ def _keep_turn(one: Turn) -> Turn:
         duration_ms=one.duration_ms,
         first_token_ms=one.first_token_ms,
         failure=one.failure,
-        request=one.request,
+        request=None if one.request is None else keep_id(one.request),
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from relight.config import Config, find_home, read_config
-from relight.errors import RelightError, StoreError, UnavailableError
+from relight.errors import RefusedValueError, RelightError, StoreError, UnavailableError
 from relight.locks import check_place, make_folder, open_private, renew_in_forks
 from relight.store.sql import Connection, S, read
 
@@ -390,11 +390,12 @@ def readable_errors(path: Path) -> Iterator[None]:
         elif "malformed" in text or "not a database" in text:
             hint = RESTORE
         is_trouble = type(error) in TROUBLE or "closed" in text  # as after a fork
-        kind = UnavailableError if is_trouble else StoreError
+        is_value = isinstance(error, sqlite3.IntegrityError)
+        kind = UnavailableError if is_trouble else RefusedValueError if is_value else StoreError
         raise kind(f"the database {path} could not be used: {text}", hint) from error
     except UnicodeDecodeError as error:
         if b"malformed" not in error.object:
             raise
         # SQLite quotes the damaged name, in bytes that Python cannot decode
-        text = "its schema is malformed"
-        raise StoreError(f"the database {path} could not be used: {text}", RESTORE) from error
+        text = f"the database {path} could not be used: its schema is malformed"
+        raise StoreError(text, RESTORE) from error

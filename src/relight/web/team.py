@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from relight.config import Config
-from relight.errors import RelightError, StoreError
+from relight.errors import RefusedValueError, RelightError, StoreError
 from relight.intake.joining import describe_backlog
 from relight.intake.take import QueueFullError, join, leave, take
 from relight.intake.watching import WatchReport
@@ -219,6 +219,8 @@ def _guarded(
             return _refuse(429, error, BUSY_SECONDS)
         except DiskFullError as error:
             return _refuse(429, error, FULL_SECONDS)
+        except (RefusedValueError, OverflowError):
+            return _refuse(422, BadPartError("the message has a value that no row can have"))
         except StoreError as error:
             is_full = "full" in error.message
             return _refuse(429 if is_full else 503, error, FULL_SECONDS if is_full else 10)

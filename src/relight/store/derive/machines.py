@@ -1,7 +1,8 @@
 """The machine that each pushed session belongs to, and the outcome that its machine reported.
 
 A session that two machines pushed has the same rows from both, and belongs to the one that recorded
-it first. If that one leaves, it is the other's.
+it first. If that one leaves, it is the other's. Of two people it belongs to the one whose machine
+pushed it first: a time that a machine sends gives nobody the session of another person.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,7 +10,17 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from relight.model import row_id
-from relight.store.sql import Connection, differs, insert, least, replacing, same, write_touched
+from relight.store.sql import (
+    Connection,
+    differs,
+    divide,
+    flag,
+    insert,
+    least,
+    replacing,
+    same,
+    write_touched,
+)
 from relight.store.write.sealed import Sealed
 
 IS_HERE = """exists (select 1 from tape_part
@@ -34,17 +45,20 @@ DROP_COPIES = f"""
     )
 """
 # Words are the better evidence: what a machine reported counts for a session without any here, and
-# a label everywhere. A label that was made here counts most.
+# a label everywhere. A label that was made here counts most. Only machines of the person whose
+# session it is are heard.
 REPORTED = """
-    select {column} from told_outcome where told_outcome.session_id = session.id
-    order by is_label desc, told_at desc, machine_id limit 1
+    select {column} from told_outcome join machine on machine.id = told_outcome.machine_id
+    where told_outcome.session_id = session.id and machine.person_id =
+        (select owner.person_id from machine as owner where owner.id = session.machine_id)
+    order by is_label desc, told_at desc, told_outcome.machine_id limit 1
 """
 COLUMNS = ("outcome", "points_to", "task_type", "category", "score")
 APPLY = f"""
     update session set {", ".join(f"{one} = ({REPORTED.format(column=one)})" for one in COLUMNS)},
         outcome_evidence = :evidence
     where id in (select id from touched)
-        and exists (select 1 from told_outcome where session_id = session.id)
+        and exists ({REPORTED.format(column="1")})
         and not exists (select 1 from label where session_id = session.id)
         and (1 = ({REPORTED.format(column="is_label")}) or not exists (
             select 1 from tape_part where session_id = session.id and is_figures = 0))
@@ -85,8 +99,42 @@ def note_machine(database: Connection, piece: Sealed, machine_id: int, recorded_
     found = {found for found, _ in piece.sessions}
     parents = {one.parent for _, one in piece.sessions if one.parent is not None}
     found |= {row_id("session", piece.source, parent) for parent in parents}
-    rows = [MachineSessionRow(one, machine_id, recorded_at) for one in found]
+    after = _read_first_of_others(database, found, machine_id)
+    rows = [
+        MachineSessionRow(one, machine_id, max(recorded_at, after.get(one, 0) + 1)) for one in found
+    ]
     insert(database, "machine_session", rows, on_conflict=MERGE)
+
+
+def _read_first_of_others(
+    database: Connection, sessions: Iterable[int], machine_id: int
+) -> dict[int, int]:
+    """Return the sessions that machines of another person had first, and when."""
+    first: dict[int, tuple[int, bool]] = {}
+    for some, marks in divide(sessions):
+        rows = database.execute(
+            f"select session_id, first_at, {flag('person_id = mine.person')} from machine_session"
+            " join machine on machine.id = machine_session.machine_id cross join"
+            " (select person_id as person from machine where id = ?) as mine"
+            f" where session_id in ({marks})",
+            [machine_id, *some],
+        )
+        for session_id, *found in rows.fetchall():
+            first[session_id] = min(first.get(session_id, tuple(found)), tuple(found))
+    return {session_id: at for session_id, (at, is_own) in first.items() if not is_own}
+
+
+def find_foreign(database: Connection, sessions: Iterable[int], person_id: int) -> set[int]:
+    """Return those of these sessions that belong to another person, or to the server itself."""
+    found: set[int] = set()
+    for some, marks in divide(sessions):
+        rows = database.execute(
+            "select session.id from session left join machine on machine.id = session.machine_id"
+            f" where session.id in ({marks}) and {differs('person_id', '?')}",
+            [*some, person_id],
+        )
+        found |= {one for (one,) in rows}
+    return found
 
 
 def write_told(database: Connection, rows: Sequence[ToldOutcomeRow]) -> None:

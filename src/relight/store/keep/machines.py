@@ -11,6 +11,15 @@ from relight.store.sql import Connection, divide
 from relight.store.team_facts import remove_pushed_facts
 from relight.store.write.pushed import remove_parts
 
+# also of parts that wait to be derived; without a machine it is this server's own
+SENDERS = """
+    select machine_id, person_id from (
+        select machine_id from machine_session where session_id = :session
+        union select machine_id from tape_part where session_id = :session
+        union select machine_id from session where id = :session
+    ) as found left join machine on machine.id = machine_id
+"""
+
 
 def remove_machine(store: Store, machine_id: int, derive: DeriveTexts) -> int:
     """Delete everything that a machine pushed; return the number of sessions that are gone.
@@ -47,19 +56,15 @@ def remove_person(store: Store, name: str, derive: DeriveTexts) -> int:
 
 
 def forget_pushed(store: Store, session_id: int, person_id: int, derive: DeriveTexts) -> bool:
-    """Forget a session for a person; False if only machines of others pushed it.
+    """Forget a session for a person; False if none of their machines pushed it.
 
-    It is refused from then on. If another person pushed it too, only this person's copies go, and
-    only what this person's machines push of it is refused.
+    It is refused from then on. If another person pushed it too, or the server has it itself, only
+    this person's copies go, and only what this person's machines push of it is refused.
     """
     store.keep_up("overwrite")
-    senders = store.query(
-        "select machine.id, person_id from machine_session join machine"
-        " on machine.id = machine_session.machine_id where session_id = ?",
-        (session_id,),
-    )
+    senders = store.query(SENDERS, {"session": session_id})
     own = [machine for machine, person in senders if person == person_id]
-    if len(own) < len(senders):
+    if not senders or len(own) < len(senders):
         with store.transaction() as database:
             database.execute(
                 "insert into forgotten_by (session_id, person_id) values (?, ?)"

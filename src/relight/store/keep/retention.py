@@ -11,7 +11,7 @@ from relight.store import Store, search_index
 from relight.store.derive.skills import facts, uses
 from relight.store.months import drop_empty_months
 from relight.store.search_index import DeriveTexts
-from relight.store.sql import Connection
+from relight.store.sql import Connection, divide
 from relight.store.team import note_forgotten, read_waiting
 from relight.store.write.record import Recorder
 
@@ -286,8 +286,12 @@ def _count_tapes(database: Connection, sessions: set[int]) -> tuple[int, int]:
 def delete_index(store: Store, database: Connection, sessions: set[int]) -> None:
     """Delete these sessions' rows; derive the sessions again that they belong to or share with."""
     near = {near for found in sessions for near in _delete_session(database, found)} - sessions
-    if near:
-        Recorder(store).derive(database, near)
+    known: set[int] = set()
+    for some, marks in divide(near):  # on a server, a root may wait to be derived again
+        rows = database.execute(f"select id from session where id in ({marks})", some)
+        known |= {found for (found,) in rows}
+    if known:
+        Recorder(store).derive(database, known)
 
 
 def _delete_session(database: Connection, session_id: int) -> set[int]:
