@@ -181,6 +181,8 @@ def test_resume_says_what_is_missing(cli: Cli, tmp_path: Path) -> None:
     done = cli.run("resume", "last")
     assert done.returncode == 1
     assert f"the session's folder {tmp_path / 'gone'} cannot be opened" in done.stderr
+    name = cli.json("sessions", "--since", "all")["sessions"][0]["session_id"]
+    assert f"hint: `relight resume {name} --print` prints the line" in done.stderr
     (tmp_path / "gone").mkdir()
     (cli.home / "bin" / "claude").unlink()
     cli.environment["PATH"] = str(cli.home / "bin")
@@ -204,9 +206,9 @@ def test_resume_refuses_what_cannot_be_continued(filled: Cli) -> None:
     filled.run("import", "--source", "chat", "--from", str(chat))
     name = filled.json("sessions", "--since", "all", "--source", "chat")["sessions"][0]
     assert name["resume"] is None
-    assert (
-        "cannot be continued: its agent cannot" in filled.run("resume", name["session_id"]).stderr
-    )
+    refused = filled.run("resume", name["session_id"]).stderr
+    assert "cannot be continued: what recorded it has no command for that" in refused
+    assert f"hint: `relight show {name['session_id']}` shows what it did" in refused
 
 
 def test_signs_of_an_outcome_are_a_word_with_a_question_mark(filled: Cli) -> None:

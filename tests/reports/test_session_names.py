@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,11 +66,32 @@ def test_a_short_name_has_eight_characters_or_as_many_as_it_needs(store: Store) 
     assert shorten_names(store, []) == {}
 
 
-def test_a_sub_agent_keeps_its_whole_name(store: Store) -> None:
-    (child,) = [key for (key,) in store.query("select key from session where id <> root_id")]
-    whole = f"claude-code:{child}"
-    assert shorten_names(store, [whole]) == {whole: whole}
-    assert name(store, whole) == whole
+def test_a_sub_agent_is_named_by_both_ends_of_a_long_id(tmp_path: Path, store: Store) -> None:
+    ids = ["aec6d52d932c22b14", "aaa715c9b1e3c22b14"]
+    for one in ids:
+        own: dict[str, Any] = {"sessionId": KEYS[0], "agentId": one, "isSidechain": True}
+        lines = [
+            build.claude_prompt("In", at=9000, **own),
+            build.claude_answer(f"m{one}", at=9001, **own),
+        ]
+        build.write_claude(tmp_path, lines, name=f"{KEYS[0]}/subagents/agent-{one}")
+    build.import_home(store, tmp_path)
+    names = [f"claude-code:{KEYS[0]}/{one}" for one in ids]
+    short = shorten_names(store, [*names, "claude-code:s1/a1"])
+    assert list(short.values()) == [
+        "claude-code:2026..2c22b14",
+        "claude-code:2026..3c22b14",
+        "claude-code:s1/a1",
+    ]
+    for whole, few in short.items():
+        assert name(store, few) == name(store, few.partition(":")[2]) == whole
+        assert name(store, whole) == whole
+
+
+def test_the_name_of_a_source_stands_for_its_sessions(store: Store) -> None:
+    for typed in ("claude-code:", "claude-code", "cl"):
+        with pytest.raises(MissingError, match=f"'{typed}' could be claude-code:2026"):
+            find_session(store, typed)
 
 
 def test_an_id_with_slashes_that_is_no_sub_agents_is_shortened_too(

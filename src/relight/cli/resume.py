@@ -44,10 +44,10 @@ def command(session: str, is_printed: bool) -> None:
     if is_printed:
         click.echo(resume.line)
     else:
-        _run(resume.words, resume.folder, f"relight resume {found.session} --print")
+        _run(resume.words, resume.folder, found.session)
 
 
-def _run(words: tuple[str, ...], folder: str | None, printing: str) -> None:
+def _run(words: tuple[str, ...], folder: str | None, session: str) -> None:
     """Replace this process by the agent; raise if its folder or program is missing."""
     from shutil import which
 
@@ -57,12 +57,12 @@ def _run(words: tuple[str, ...], folder: str | None, printing: str) -> None:
         except OSError as error:
             raise RelightError(
                 f"the session's folder {folder} cannot be opened: {error.strerror}",
-                f"`{printing}` prints the line, to run it elsewhere",
+                f"`relight resume {session} --print` prints the line, to run it elsewhere",
             ) from error
     program = which(words[0])
     if program is None:
         raise RelightError(
             f"there is no program {words[0]!r} on the PATH",
-            f"install it, or run the line of `{printing}` where it is",
+            f"install it, or run the line of `relight resume {session} --print` where it is",
         )
     os.execv(program, words)

@@ -98,19 +98,20 @@ def find_session(store: Store, name: str) -> int:
 
     The name is `source:id`, the agent's id, a unique beginning of either, or `last`; `last~2` is
     the second before the last. `cron..1115_0815` is the one that begins and ends so. Sub-agents
-    are not counted.
+    are not counted. The beginning of a source's name stands for its sessions.
     """
     found = queries.find_exact(store, name)
     if not found and (place := LAST.fullmatch(name)):
         found = queries.find_newest(store, int(place[1] or 0))
         if not found:
-            raise MissingError(f"there is no session {name!r}", _explain_too_few(store))
+            raise _too_few(store, name)
     if not found and name:
-        found = queries.find_by_prefix(store, name, limit=MOST_NAMES)
-        roots = [one for one in found if one.is_named]
-        found = roots if len(roots) == 1 else found
+        found = _prefer_root(queries.find_by_prefix(store, name, limit=MOST_NAMES))
     if not found and CUT in name.strip("."):
-        found = queries.find_by_ends(store, *name.split(CUT, 1), limit=MOST_NAMES)
+        ends = name.split(CUT, 1)
+        found = _prefer_root(queries.find_by_ends(store, *ends, limit=MOST_NAMES))
+    if not found and name:
+        found = queries.find_by_source(store, name, limit=MOST_NAMES)
     if not found:
         raise MissingError(f"there is no session {name!r}", "`relight sessions` lists them")
     if len(found) > 1:
@@ -123,32 +124,44 @@ def find_session(store: Store, name: str) -> int:
     return found[0].id
 
 
-def _explain_too_few(store: Store) -> str:
-    if not queries.has_sessions(store):
-        return "nothing is recorded yet; run `relight import`, or try `relight demo`"
-    return "fewer sessions are recorded: `relight sessions` lists them"
+def _prefer_root(found: list[queries.SessionKey]) -> list[queries.SessionKey]:
+    """Return the one session that is no part of another, if there is one; else all."""
+    roots = [one for one in found if one.is_named]
+    return roots if len(roots) == 1 else found
+
+
+def _too_few(store: Store, name: str) -> MissingError:
+    message = f"there is no session {name!r}"
+    if queries.has_sessions(store):
+        return MissingError(message, "fewer sessions are recorded: `relight sessions` lists them")
+    return MissingError(
+        message, "nothing is recorded yet; run `relight import`, or try `relight demo`"
+    )
 
 
 def shorten_names(store: Store, names: Sequence[str]) -> dict[str, str]:
     """Return a short name of each `source:id` by which `find_session` finds it.
 
     It is a unique beginning with at least 8 characters after the source. If that is long, as of the
-    runs of one job, it is the first 4 characters, two dots, and a unique end.
+    runs of one job, it is the first 4 characters, two dots, and a unique end; so it is for a
+    sub-agent whose id contains its parent's.
     """
     short = find_beginnings(store, names)
-    long = {}
+    long: dict[bool, dict[str, tuple[str, str]]] = {False: {}, True: {}}
     for name in names:
         source, _, key = short[name].partition(":")
-        is_whole = "/" in key and short[name] == name
-        if len(key) > LONGEST_BEGINNING and not is_whole:
-            long[name] = (source, key[:SHORTEST_HEAD])
-    for (source, head), keys in queries.read_keys_below(store, set(long.values())).items():
-        backwards = sorted(key[::-1] for key in keys)
-        for name in (one for one in long if long[one] == (source, head)):
-            key = name.partition(":")[2]
-            end = _find_end(backwards, key)
-            if len(head) + len(CUT) + end < len(short[name].partition(":")[2]):
-                short[name] = f"{source}:{head}{CUT}{key[-end:]}"
+        if len(key) > LONGEST_BEGINNING:
+            is_part = "/" in key and short[name] == name
+            long[is_part][name] = (source, key[:SHORTEST_HEAD])
+    for is_part, some in long.items():
+        below = queries.read_keys_below(store, set(some.values()), with_parts=is_part)
+        for (source, head), keys in below.items():
+            backwards = sorted(key[::-1] for key in keys)
+            for name in (one for one in some if some[one] == (source, head)):
+                key = name.partition(":")[2]
+                end = _find_end(backwards, key)
+                if len(head) + len(CUT) + end < len(short[name].partition(":")[2]):
+                    short[name] = f"{source}:{head}{CUT}{key[-end:]}"
     return short
 
 

@@ -151,32 +151,44 @@ def find_spans_of_time(store: Store, source: str, prefix: str) -> list[tuple[str
     return [(key, started_at, ended_at) for key, started_at, ended_at in rows]
 
 
+def find_by_source(store: Store, name: str, *, limit: int) -> list[SessionKey]:
+    """Return the first sessions of the sources whose name begins so; no sub-agents."""
+    return store.read(
+        SessionKey,
+        f"select {KEY_COLUMNS} from session where parent_id is null"
+        " and substr(source || ':', 1, length(:name)) = :name"
+        f" order by source, key limit {limit}",
+        {"name": name},
+        KEY_FORMATS,
+    )
+
+
 def find_by_ends(store: Store, head: str, tail: str, *, limit: int) -> list[SessionKey]:
-    """Return the first sessions whose id, or `source:id`, begins and ends so; no sub-agents."""
+    """Return the first sessions whose id, or `source:id`, begins and ends so; sub-agents last."""
     source, _, key = head.partition(":")
     return store.read(
         SessionKey,
-        f"select {KEY_COLUMNS} from session where {IS_NAMED.format('session')}"
-        " and length(key) >= length(:tail)"
+        f"select {KEY_COLUMNS} from session where length(key) >= length(:tail)"
         " and substr(key, length(key) - length(:tail) + 1) = :tail"
         " and (substr(key, 1, length(:head)) = :head"
         " or (source = :source and substr(key, 1, length(:key)) = :key))"
-        f" order by source, key limit {limit}",
+        f" order by is_named desc, source, key limit {limit}",
         {"head": head, "tail": tail, "source": source, "key": key},
         KEY_FORMATS,
     )
 
 
 def read_keys_below(
-    store: Store, heads: Collection[tuple[str, str]]
+    store: Store, heads: Collection[tuple[str, str]], *, with_parts: bool
 ) -> dict[tuple[str, str], list[str]]:
-    """Return the ids that begin so, by source and beginning, without those of sub-agents."""
+    """Return the ids that begin so, by source and beginning; with those of sub-agents if asked."""
     found: dict[tuple[str, str], list[str]] = {}
+    named = "" if with_parts else f" and {IS_NAMED.format('session')}"
     for source, head in heads:
         rows = store.read(
             SessionKey,
             f"select {KEY_COLUMNS} from session where source = :source and key >= :head"
-            f" and substr(key, 1, length(:head)) = :head and {IS_NAMED.format('session')}",
+            f" and substr(key, 1, length(:head)) = :head{named}",
             {"source": source, "head": head},
             KEY_FORMATS,
         )
