@@ -94,7 +94,7 @@ class AdmissionTable(Struct, frozen=True, forbid_unknown_fields=True):
     phrases: dict[str, float]
 
 
-class Admission(Struct, frozen=True, array_like=True):
+class Admission(Struct, frozen=True, array_like=True, gc=False):
     """The words of an answer that admit a failure, by what was asked for."""
 
     words: str | None

@@ -74,7 +74,7 @@ class Measures(Struct, frozen=True, kw_only=True):
     features: dict[str, float | None]
 
 
-class WordCounts(Struct, frozen=True, array_like=True):
+class WordCounts(Struct, frozen=True, array_like=True, gc=False):
     """Counts of what was said in a session during one stretch of records."""
 
     session_id: int

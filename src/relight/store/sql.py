@@ -20,6 +20,10 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 S = TypeVar("S", bound=Struct)
+# Python looks for an adapter of each None at three places unless it has one: that took half of the
+# time to write a row with many unknown columns
+_nothing: dict[None, None] = {}
+sqlite3.register_adapter(type(None), _nothing.get)
 # queries whose columns are known to be the fields of their Struct
 _checked: set[tuple[type[Struct], str]] = set()
 MOST_CHECKED = 500

@@ -36,7 +36,7 @@ UNSPACED = (
 )
 
 
-class TextRow(Struct, frozen=True, array_like=True):
+class TextRow(Struct, frozen=True, array_like=True, gc=False):
     """An entry of the search index; `kind` is its place in `KINDS`."""
 
     session_id: int

@@ -36,7 +36,7 @@ _read_columns = attrgetter(*(BUCKETS[name] for name in Usage.__struct_fields__))
 _read_buckets = attrgetter(*BUCKETS)
 
 
-class TurnRow(TokenColumns, frozen=True, array_like=True):
+class TurnRow(TokenColumns, frozen=True, array_like=True, gc=False):
     """A row of `turn`."""
 
     id: int
@@ -64,7 +64,7 @@ class TurnRow(TokenColumns, frozen=True, array_like=True):
         return usage_of(self)
 
 
-class CallRow(Struct, frozen=True, array_like=True):
+class CallRow(Struct, frozen=True, array_like=True, gc=False):
     """A row of `tool_call`."""
 
     id: int
@@ -88,7 +88,7 @@ class CallRow(Struct, frozen=True, array_like=True):
     name: int | None
 
 
-class SkillEntryRow(Struct, frozen=True, array_like=True):
+class SkillEntryRow(Struct, frozen=True, array_like=True, gc=False):
     """A row of `skill_entry`."""
 
     id: int
@@ -100,7 +100,7 @@ class SkillEntryRow(Struct, frozen=True, array_like=True):
     turn_id: int | None
 
 
-class TimingRow(Struct, frozen=True, array_like=True):
+class TimingRow(Struct, frozen=True, array_like=True, gc=False):
     """A row of `call_timing`."""
 
     id: int
@@ -112,7 +112,7 @@ class TimingRow(Struct, frozen=True, array_like=True):
     report_id: int | None = None
 
 
-class FileEditRow(Struct, frozen=True, array_like=True):
+class FileEditRow(Struct, frozen=True, array_like=True, gc=False):
     """A row of `file_edit`."""
 
     call_id: int
@@ -121,7 +121,7 @@ class FileEditRow(Struct, frozen=True, array_like=True):
     lines_removed: int
 
 
-class GitCommitRow(Struct, frozen=True, array_like=True):
+class GitCommitRow(Struct, frozen=True, array_like=True, gc=False):
     """A row of `git_commit`."""
 
     call_id: int
@@ -129,7 +129,7 @@ class GitCommitRow(Struct, frozen=True, array_like=True):
     branch: str | None
 
 
-class CompactionRow(Struct, frozen=True, array_like=True):
+class CompactionRow(Struct, frozen=True, array_like=True, gc=False):
     """A row of `compaction`."""
 
     session_id: int
