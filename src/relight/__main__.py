@@ -3,13 +3,13 @@
 import gc
 import sys
 
-# Objects before Python looks for circles among them. Loading makes tens of thousands and no
-# circle: with Python's 700 a short command spends 7 % of its time on the search.
-CIRCLE_OBJECTS = 50_000
+# New objects before the garbage collector runs. Loading modules makes tens of thousands of objects
+# and no garbage: with Python's 700 a short command spends 7 % of its time in the collector.
+GC_THRESHOLD = 50_000
 
 
 def main() -> None:
-    gc.set_threshold(CIRCLE_OBJECTS)
+    gc.set_threshold(GC_THRESHOLD)
     words = sys.argv[1:]
     if "statusline" in words[:3]:
         from relight.warm.agents.status_line import find_plain_home, print_status

@@ -350,7 +350,7 @@ def serve_messages(
     function: Handle, message_seconds: float, streams: tuple[IO[bytes], IO[bytes]] | None = None
 ) -> None:
     """Handle messages from standard input on standard output, until the input ends."""
-    gc.disable()  # values are frozen and never refer to one another in a circle
+    gc.disable()  # values are frozen and form no reference cycles
     source, target = streams or (sys.stdin.buffer, sys.stdout.buffer)
     with suppress(BrokenPipeError, KeyboardInterrupt):
         while (message := read_frame(source)) is not None:

@@ -298,8 +298,8 @@ class Collector:
         """Add a report on a window; the last one of a window holds."""
         self.limits[report.session, report.kind, report.ends_at] = report
 
-    # Functions, not methods: a method refers to its collector, so that the two would refer to each
-    # other in a circle. Workers free no circles.
+    # Functions, not methods: a method and its collector would form a reference cycle, and workers
+    # run without the garbage collector that frees these.
     takers: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
         Session: _take_session,
         Said: _take_said,

@@ -26,7 +26,7 @@ OWN_CALLS = """(
     where shared_turn.session_id = :session and tool_call.session_id <> :session
 ) as tool_call"""
 IN_ORDER = "order by at nulls last, place"
-# an index finds all sessions below one root; `union` ends where parents form a circle
+# an index finds all sessions below one root; `union` ends where parents form a cycle
 FAMILY = """
     with recursive family (id, root) as (
         select id, root_id from session where id = :session
