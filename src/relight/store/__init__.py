@@ -28,6 +28,14 @@ FOUNDING_SECONDS = 0.01
 # errors whose cause lies in the database, not in the values to be written
 TROUBLE = (sqlite3.OperationalError, sqlite3.DatabaseError)
 RESTORE = "restore a copy made by `relight backup`, or move the file away and import again"
+HINTS = {
+    "full": "free some space and run the command again: what was recorded is kept",
+    "locked": "another Relight has been writing for long: try again when it is done",
+    "readonly": "check the permissions of the file and its folder",
+    "unable to open": "check the permissions of the file and its folder",
+    "closed": "open it again; each process must open its own",
+    **dict.fromkeys(("malformed", "not a database"), RESTORE),
+}
 # what a fork must neither use nor close
 _inherited: list[Connection] = []
 # what a transaction writes: new parts of the tape that machines push, or what is derived from them
@@ -379,23 +387,14 @@ def readable_errors(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         text = str(error)
         hint = "`relight doctor` checks the database"
-        if "full" in text:
-            hint = "free some space and run the command again: what was recorded is kept"
-        elif "locked" in text:
-            hint = "another Relight has been writing for long: try again when it is done"
-        elif "readonly" in text or "unable to open" in text:
-            hint = "check the permissions of the file and its folder"
-        elif "closed" in text:
-            hint = "open it again; each process must open its own"
-        elif "malformed" in text or "not a database" in text:
-            hint = RESTORE
+        hint = next((found for word, found in HINTS.items() if word in text), hint)
         is_trouble = type(error) in TROUBLE or "closed" in text  # as after a fork
-        is_value = isinstance(error, sqlite3.IntegrityError)
-        kind = UnavailableError if is_trouble else RefusedValueError if is_value else StoreError
+        other = RefusedValueError if isinstance(error, sqlite3.IntegrityError) else StoreError
+        kind = UnavailableError if is_trouble else other
         raise kind(f"the database {path} could not be used: {text}", hint) from error
     except UnicodeDecodeError as error:
         if b"malformed" not in error.object:
             raise
         # SQLite quotes the damaged name, in bytes that Python cannot decode
-        text = f"the database {path} could not be used: its schema is malformed"
-        raise StoreError(text, RESTORE) from error
+        message = f"the database {path} could not be used: its schema is malformed"
+        raise StoreError(message, RESTORE) from error
