@@ -340,6 +340,20 @@ def find_words(office: Office, line: DirectLine) -> set[str]:
     return {word for word in WORDS.values() if any(word.encode() in text for text in seen)}
 
 
+def test_no_name_of_a_machine_makes_its_ids_those_of_another_one(
+    office: Office, tmp_path: Path
+) -> None:
+    """Of the sessions `a@b` of machine `c` and `a` of machine `b@c`, say."""
+    for machine, session in (("c", "a@b"), ("b@c", "a")):
+        laptop = Laptop(tmp_path / machine, machine, office.line(office.add(machine)))
+        with relight.record(laptop.store, session_id=session) as tracker:
+            tracker.turn(model="gpt-5.1", input_tokens=5, output_tokens=1)
+        laptop.join()
+        laptop.push()
+    office.derive()
+    assert office.by("machine") == {("c",): (1, 1), ("b@c",): (1, 1)}
+
+
 def test_figures_have_no_words_on_the_wire_or_on_the_server(
     office: Office, machines: MakeMachine
 ) -> None:

@@ -256,7 +256,7 @@ def join_machine(
     """Add a machine, or change its name and share; return it, and what it shared before.
 
     Its key is its name, or longer if another machine has that already: two containers of one name
-    stay two. `marks` are those that the machine knows of its pushes to this store. One that knows
+    stay two. It has no `@`, before which the ids of machines stand. `marks` are those that the machine knows of its pushes to this store. One that knows
     none may be a restored backup, and gets a new mark.
     """
     machine_id = row_id("machine", store_id)
@@ -274,8 +274,9 @@ def join_machine(
             (name, share, mark, machine_id),
         )
         return replace(known[0], name=name, share=share, push_mark=mark), known[0].share
-    is_taken = database.execute("select 1 from machine where key = ?", (name,)).fetchone()
-    key = f"{name}-{store_id[:8]}" if is_taken else name
+    key = name.replace("@", "-")
+    if database.execute("select 1 from machine where key = ?", (key,)).fetchone():
+        key = f"{key}-{store_id[:8]}"
     twin = copied_from and read(
         database,
         Machine,

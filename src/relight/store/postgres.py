@@ -52,7 +52,7 @@ HINTS = {
     "55P03": "another Relight has been writing for long: try again when it is done",
     "28": "check the user and password of [store] url",
     "3D": "create the database there first",
-    "42501": "the user of [store] url needs to own the tables",
+    "42501": "the user of [store] url needs to own the database and its tables",
 }
 
 
