@@ -641,15 +641,20 @@ def test_a_server_that_is_full_asks_to_wait(
     assert laptop.push().pending == 0
 
 
-def test_a_part_that_is_too_large_does_not_hold_up_the_others(
-    office: Office, machines: MakeMachine, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("limit", "most"),
+    [("web.team.MOST_BYTES", 4000), ("store.write.pushed.MOST_RAW", 8000)],
+    ids=["message", "records"],
+)
+def test_a_part_that_the_server_refuses_does_not_hold_up_the_others(
+    office: Office, machines: MakeMachine, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:
     laptop = machines("long", "laptop", office.line(office.add("anna")))
     laptop.join()
-    monkeypatch.setattr("relight.web.team.MOST_BYTES", 4000)
+    monkeypatch.setattr(f"relight.{limit}", most)
     done = laptop.push()
     assert (done.sent, done.pending) == (1, 1)
-    assert "more than 4,000 bytes" in done.notes[0]
+    assert f"more than {most:,} bytes" in done.notes[0]
     monkeypatch.undo()
     assert laptop.push().sent == 1
 

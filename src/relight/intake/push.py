@@ -26,8 +26,8 @@ from relight.intake.team_client import (
     ChangedTargetError,
     CopiedTargetError,
     Line,
+    RefusedMessageError,
     ServerError,
-    TooLargeError,
     find_token,
 )
 from relight.intake.wire import (
@@ -273,14 +273,14 @@ class Pusher:
                 self._send_batch(batch)
 
     def _send_batch(self, batch: Sequence[tuple[DuePart, SentPart]]) -> None:
-        """Send parts together; one by one if that is more than the server takes."""
+        """Send parts together; one by one if the server does not take them so."""
         try:
             self._send(
                 Push(parts=[made for _, made in batch]),
                 parts=[(due.id, due.raw_bytes) for due, _ in batch],
             )
             self.report.bytes += sum(len(one.records) + len(one.state) for _, one in batch)
-        except TooLargeError as error:
+        except RefusedMessageError as error:
             if len(batch) > 1:
                 for one in batch:
                     self._send_batch([one])

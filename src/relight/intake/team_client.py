@@ -44,8 +44,8 @@ class CopiedTargetError(ServerError):
     """Another home with this one's id has pushed: one is a copy of the other."""
 
 
-class TooLargeError(ServerError):
-    """The server takes no message of this size."""
+class RefusedMessageError(ServerError):
+    """The server does not take this message, such as one that is too large."""
 
 
 class Line(HttpLine):
@@ -103,8 +103,8 @@ class Line(HttpLine):
                 return CopiedTargetError(message, str(hint) if hint else None)
             case 404 | 409:
                 return ChangedTargetError(message, str(hint) if hint else None)
-            case 413:
-                return TooLargeError(message, str(hint) if hint else None)
+            case 413 | 422:
+                return RefusedMessageError(message, str(hint) if hint else None)
             case 429 | 503:
                 seconds = read_wait(answer, 60)
                 hint = f"nothing is lost: it is tried again in {seconds} s"

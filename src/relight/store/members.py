@@ -256,8 +256,9 @@ def join_machine(
     """Add a machine, or change its name and share; return it, and what it shared before.
 
     Its key is its name, or longer if another machine has that already: two containers of one name
-    stay two. It has no `@`, before which the ids of machines stand. `marks` are those that the machine knows of its pushes to this store. One that knows
-    none may be a restored backup, and gets a new mark.
+    stay two. It has no `@`, before which the ids of machines stand. `marks` are those that the
+    machine knows of its pushes to this store. One that knows none may be a restored backup, and
+    gets a new mark.
     """
     machine_id = row_id("machine", store_id)
     known = read(database, Machine, f"{MACHINE} where id = ?", (machine_id,))
