@@ -20,10 +20,11 @@ from relight.errors import StoreError
 from relight.intake.retention import derive_from
 from relight.store import Store, open_reader
 from relight.store.keep.machines import remove_person
-from relight.store.members import find_person
+from relight.store.members import find_member, find_person, make_cookie
 from relight.store.rights import allow_projects, deny_projects, export_person, list_reads
 from relight.store.visibility import RULES, Viewer
 from relight.web.app import create_app
+from relight.web.guard import COOKIE
 from relight.web.pages import PAGES
 from relight.web.routes import DOCUMENT
 
@@ -262,15 +263,33 @@ def test_without_a_person_the_reading_role_of_postgresql_reads_nothing(office: O
 
 
 def label(office: Office, person: str, session: str) -> int:
-    secret = json.loads(read_as(office, person, "/api/secret"))["secret"]
+    """Label a session, as a program does: with the token and without the secret of pages."""
     return office.client.post(
         f"/api/sessions/{session}/label",
         json={"outcome": "success"},
-        headers={
-            "Authorization": f"Bearer {office.tokens[person]}",
-            "X-Relight-Secret": secret,
-        },
+        headers={"Authorization": f"Bearer {office.tokens[person]}"},
     ).status_code
+
+
+def test_a_browser_that_is_signed_in_needs_the_secret_of_a_page_for_a_change(
+    office: Office,
+) -> None:
+    member = find_member(office.store, office.tokens["anna"])
+    assert member is not None
+    cookie = f"{COOKIE}={make_cookie(member, office.tokens['anna'])}"
+    address = f"/api/sessions/{KEYS['anna']}/label"
+    for more in ({}, {"Authorization": "Basic YTpi"}):
+        headers = {"Cookie": cookie, **more}
+        found = office.client.post(address, json={"outcome": "success"}, headers=headers)
+        assert (found.status_code, "secret" in found.text) == (403, True)
+
+
+@pytest.mark.parametrize("token", ["\xb2.x", "9" * 30 + ".x", "1.x", "."])
+def test_what_is_no_token_is_refused_and_no_error(office: Office, token: str) -> None:
+    for headers in ({"Authorization": f"Bearer {token}"}, {"Cookie": f"{COOKIE}={token}"}):
+        encoded = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+        found = office.client.get("/api/overview", headers=encoded)
+        assert found.status_code in (401, 429)
 
 
 def test_a_person_labels_their_own_sessions_and_those_of_projects_they_lead(

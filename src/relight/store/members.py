@@ -24,6 +24,7 @@ from relight.times import write_time
 Scope = Literal["push", "read", "label", "claim", "admin"]
 SCOPES: tuple[Scope, ...] = ("push", "read", "label", "claim", "admin")
 NAME = re.compile(r"\w[\w.@+-]{0,62}")
+NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 PREFIX = "relight_"
 COOKIE_MARK = "."
 # a token's last use is noted this often
@@ -164,7 +165,7 @@ def revoke_tokens(store: Store, name: str, token_id: int | None = None) -> int:
 def find_member(store: Store, token: str) -> Member | None:
     """Return whom a token, or the cookie of one, belongs to; None if it is unknown or revoked."""
     number, _, proof = token.partition(COOKIE_MARK)
-    if proof and number.isdigit():
+    if proof and NUMBER.fullmatch(number):
         rows = store.query(
             "select digest from token where id = ? and revoked_at is null", (int(number),)
         )
