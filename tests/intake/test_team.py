@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 import build
 import relight
@@ -34,7 +35,7 @@ from relight.store.keep.restore import restore
 from relight.store.members import revoke_tokens
 from relight.store.queries.filters import Filter
 from relight.store.queries.runs import read_runs
-from relight.store.team import count_due, read_target
+from relight.store.team import count_due, read_target, write_target
 from relight.store.team_facts import RunFigures
 from relight.store.write.pushed import read_backlog
 from relight.store.write.sealed import Sealed
@@ -639,6 +640,25 @@ def test_a_server_that_is_full_asks_to_wait(
     assert target.try_at is not None
     monkeypatch.undo()
     assert laptop.push().pending == 0
+
+
+@pytest.mark.parametrize(
+    ("minutes", "trouble"), [(5, "the server is busy"), (60, "there is no token")]
+)
+def test_a_clock_that_was_wrong_by_an_hour_does_not_hold_up_pushes(
+    laptop: Laptop, minutes: int, trouble: str
+) -> None:
+    laptop.join()
+    target = read_target(laptop.store)
+    assert target is not None
+    try_at = int(time.time() * 1000) + minutes * 60_000
+    write_target(
+        laptop.store, replace(target, try_at=try_at, trouble="the server is busy"), is_new=True
+    )
+    push_after_import(laptop.store)
+    target = read_target(laptop.store)
+    assert target is not None
+    assert target.trouble == trouble, "a push that was tried says what is wrong now"
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ BATCH_BYTES, BATCH_PARTS = 1 << 20, 64
 BATCH_OUTCOMES = 500
 # a push by itself, after an import
 AUTO_SECONDS = 5.0
-RETRY_MS = 60_000
+RETRY_MS, LONGEST_WAIT_MS = 60_000, 600_000
 WATCH_SECONDS = 5.0
 
 Progress = Callable[[int, int], None]
@@ -100,7 +100,10 @@ def push_after_import(store: Store) -> None:
     """Push what is new, for a few seconds at most; trouble is noted, and never raised."""
     try:
         target = read_target(store)
-        if target is None or not count_due(store) or (target.try_at or 0) > _now():
+        if target is None or not count_due(store):
+            return
+        # a moment that is far ahead was noted by a clock that was wrong
+        if 0 < (target.try_at or 0) - _now() <= LONGEST_WAIT_MS:
             return
         push(store, seconds=AUTO_SECONDS)
     except Exception as error:  # noqa: BLE001 - an import must not fail for it
