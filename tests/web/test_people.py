@@ -284,6 +284,19 @@ def test_a_browser_that_is_signed_in_needs_the_secret_of_a_page_for_a_change(
         assert (found.status_code, "secret" in found.text) == (403, True)
 
 
+def test_wrong_tokens_of_others_behind_the_same_proxy_hold_up_no_member(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relight.web.token_checks.PAUSE_SECONDS", 60.0)
+    monkeypatch.setattr("relight.web.token_checks.MOST_WAITING", 0)
+
+    def ask(token: str) -> int:
+        headers = {"Authorization": f"Bearer {token}"}
+        return office.client.get("/api/overview", headers=headers).status_code
+
+    assert [ask(one) for one in ("wrong", "wrong too", office.tokens["anna"])][1:] == [429, 200]
+
+
 @pytest.mark.parametrize("token", ["\xb2.x", "9" * 30 + ".x", "1.x", "."])
 def test_what_is_no_token_is_refused_and_no_error(office: Office, token: str) -> None:
     for headers in ({"Authorization": f"Bearer {token}"}, {"Cookie": f"{COOKIE}={token}"}):

@@ -126,12 +126,13 @@ class Guard:
             return None
         if headers.get("authorization") or COOKIE in headers.get("cookie", ""):
             client = (scope.get("client") or (None,))[0]
-            member = await self._find_member(headers)
-            is_right = await self.token_checks.check(
-                client, lambda: member is not None or self._has_token(headers)
-            )
-            if is_right:
+            # a member's token is too long to be guessed: it never waits for wrong ones of others,
+            # who have the same address behind a proxy
+            if member := await self._find_member(headers):
                 return self._check_scope(scope, member)
+            is_right = await self.token_checks.check(client, lambda: self._has_token(headers))
+            if is_right:
+                return self._check_scope(scope, None)
             if is_right is None:
                 refusal = _refuse(scope, 429, "too many wrong tokens", "try again later")
                 refusal.headers["Retry-After"] = str(ceil(PAUSE_SECONDS))
