@@ -7,6 +7,8 @@ import shlex
 import shutil
 import subprocess
 import sys
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -90,3 +92,23 @@ def test_what_the_files_start_is_healthy_and_answers_its_members(
         asked = Request(f"http://127.0.0.1:{port}/api/overview", headers=headers)
         with urlopen(asked, timeout=60) as answer:
             assert json.load(answer)["total"]["sessions"] == 0
+
+
+def test_behind_a_proxy_in_another_container_a_cookie_is_for_encrypted_connections_only(
+    tmp_path: Path,
+) -> None:
+    words = [word if word != "7717" else "0" for word in read_words("compose.yaml")]
+    # no address but this one is believed by itself
+    believed = "10.0.0.1"
+    with serving.serve(tmp_path, *words, FORWARDED_ALLOW_IPS=believed) as (address, _):
+        port = address.rstrip("/").rpartition(":")[2]
+        home = {**os.environ, "RELIGHT_HOME": str(tmp_path)}
+        token = run_relight(home, "member", "add", "anna").stdout.strip()
+        headers = {"Host": NAME, "X-Forwarded-Proto": "https", "X-Forwarded-For": "192.0.2.7"}
+        headers["Content-Type"] = "application/x-www-form-urlencoded"
+        with closing(HTTPConnection("127.0.0.1", int(port), timeout=60)) as connection:
+            connection.request("POST", "/login", f"token={token}", headers)
+            found = connection.getresponse()
+            assert found.status == 303
+            assert "secure" in found.headers["Set-Cookie"].lower()
+            found.read()

@@ -1,7 +1,7 @@
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -131,11 +131,8 @@ def serve(
             is_watching=is_watching and config.auto_import,
             is_team=is_team,
         )
-        if otlp_port is None:
-            run_app(app, listening)
-        else:
-            with receiving(home, otlp_port):
-                run_app(app, listening)
+        with nullcontext() if otlp_port is None else receiving(home, otlp_port):
+            run_app(app, listening, is_proxied=tls_proxy is not None)
 
 
 @contextmanager
@@ -158,13 +155,13 @@ def receiving(home: str | Path | None, port: int) -> Iterator[None]:
             thread.join(END_SECONDS)
 
 
-def run_app(app: "ASGIApp", listening: socket.socket) -> None:
+def run_app(app: "ASGIApp", listening: socket.socket, *, is_proxied: bool = False) -> None:
     """Serve an application until interrupted."""
     import asyncio
 
     from relight.web.connections import TroubleReporter
 
-    server = make_server(app)
+    server = make_server(app, is_proxied=is_proxied)
 
     async def run() -> None:
         asyncio.get_running_loop().set_exception_handler(TroubleReporter())
@@ -173,8 +170,11 @@ def run_app(app: "ASGIApp", listening: socket.socket) -> None:
     asyncio.run(run())
 
 
-def make_server(app: "ASGIApp") -> "uvicorn.Server":
-    """Return a server with limits of time and number, so that strangers cannot block it."""
+def make_server(app: "ASGIApp", *, is_proxied: bool = False) -> "uvicorn.Server":
+    """Return a server with limits of time and number, so that strangers cannot block it.
+
+    What a proxy says about its clients is believed: it may be in another container.
+    """
     import logging
 
     import uvicorn
@@ -186,6 +186,7 @@ def make_server(app: "ASGIApp") -> "uvicorn.Server":
         app,
         http=LimitedConnection,
         ws="none",
+        forwarded_allow_ips="*" if is_proxied else None,
         lifespan="on",
         # warnings are about single requests, which a stranger can send without end
         log_level="error",
