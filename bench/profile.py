@@ -60,7 +60,6 @@ STAGES = {
 class SameProcess:
     """Stands for the worker processes: seals in this process."""
 
-    is_forked, count = False, 1
     message_seconds = PIECE_SECONDS
 
     def __init__(self) -> None:
@@ -70,6 +69,9 @@ class SameProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
+        pass
+
+    def finish(self) -> None:
         pass
 
     def submit(self, message: bytes) -> None:

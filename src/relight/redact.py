@@ -14,41 +14,44 @@ from functools import cache
 
 from msgspec import Struct
 
+from relight.expressions import compile_later
 from relight.secret_shapes import SecretShape, Shapes, read_lookalike, read_shapes
 
 # `MY_` and `x2_`, but not the end of a blob in base64.
-_NAME = re.compile(
+_NAME = compile_later(
     rb"(?<![A-Za-z0-9_+-])(?>(?:(?:[A-Z]{1,24}+|[A-Z]?[a-z]{1,24}+)?[0-9]{0,3}+[_+-]++)+)\Z"
 )
 _NAME_REACH = 80
 
 # The end of a command. A line break after a continuation is not one: escaped, it has the
 # backslashes of a backslash before it, and their number is not a power of two.
-_JOINT = re.compile(rb"\|[ ]|;[ ]|&&[ ]|\n(?<!\\\n)|\\(?<!\\\\)(?:n|\\n|\\{3}n|\\{7}n)")
+_JOINT = compile_later(rb"\|[ ]|;[ ]|&&[ ]|\n(?<!\\\n)|\\(?<!\\\\)(?:n|\\n|\\{3}n|\\{7}n)")
 # Where a program's name begins; a path before it ends in `bin/`.
-_PROGRAM = re.compile(rb"(?<![A-Za-z0-9_.-])(?:(?<!/)|(?<=bin/))")
+_PROGRAM = compile_later(rb"(?<![A-Za-z0-9_.-])(?:(?<!/)|(?<=bin/))")
 _REACH = 400
 # words before an option that look like its program; where there are more, one of them counts
 _MOST_PROGRAMS = 8
 
 # What continues a secret that fills its rule's limit: the rest of a secret cut in two is one too.
 _LONG = 512
-_REST = re.compile(rb"[A-Za-z0-9_+/=.~%-]*+")
+_REST = compile_later(rb"[A-Za-z0-9_+/=.~%-]*+")
 
 # A secret that was replaced may have hidden another, so text is searched again. What
 # makes that go on, one secret after another, is replaced by whole strings, and then altogether.
 _MOST_PASSES = 4
 DENSE = "dense"
-_STRING = re.compile(rb'"((?>(?:[^"\\]++|\\.)*))"', re.DOTALL)
-_LINE = re.compile(rb"([^\n]+)")
+_STRING = compile_later(rb'"((?>(?:[^"\\]++|\\.)*))"', re.DOTALL)
+_LINE = compile_later(rb"([^\n]+)")
 
 # A secret that was found once is removed everywhere, if it cannot be a word or a path as well.
-_SECRET_NAME = re.compile(
+_SECRET_NAME = compile_later(
     r"(?i)(?:^|_)(?:api_?key|access_?key|key|token|secret|pass|password|passwd|passphrase|pwd"
     r"|credentials?)(?:_|$)"
 )
-_PLAIN_VALUE = re.compile(rb"[a-z]{1,11}|[0-9]{1,11}|[~.]?/.*|[a-z]+://.*|\[redacted.*", re.DOTALL)
-_MARKS = re.compile(rb'["\\\x00-\x20]')
+_PLAIN_VALUE = compile_later(
+    rb"[a-z]{1,11}|[0-9]{1,11}|[~.]?/.*|[a-z]+://.*|\[redacted.*", re.DOTALL
+)
+_MARKS = compile_later(rb'["\\\x00-\x20]')
 _MOST_VALUES = 500
 
 
@@ -64,21 +67,21 @@ def _show(match: re.Match[bytes]) -> bytes:
 # or a backslash must stay escaped. Each begins with a plain character, so that a search is quick.
 _DISGUISES: tuple[tuple[re.Pattern[bytes], Callable[[re.Match[bytes]], bytes] | bytes], ...] = (
     (
-        re.compile(
+        compile_later(
             rb"\\\\*+(?:u00(2[0-9a-fA-F]|[346][0-9a-fA-F]|5[0-9abdefABDEF]|7[0-9a-eA-E])|(/)"
             rb"|u200[bcdBCD]|u001[bB]\[[0-9;]{0,9}m)"
         ),
         _show,
     ),
     (
-        re.compile(rb"%(5[fF]|2[dD]|3[dD])(?=[A-Za-z0-9])"),
+        compile_later(rb"%(5[fF]|2[dD]|3[dD])(?=[A-Za-z0-9])"),
         lambda match: bytes.fromhex(match[1].decode()),
     ),
-    (re.compile(rb"\xe2\x80[\x8b-\x8d]"), b""),
-    (re.compile(rb"\x1b\[[0-9;]{0,9}m"), b""),
+    (compile_later(rb"\xe2\x80[\x8b-\x8d]"), b""),
+    (compile_later(rb"\x1b\[[0-9;]{0,9}m"), b""),
 )
 
-_ESCAPE = re.compile(rb'((?:\\+u[0-9a-fA-F]{4})+|\\+["/bfnrt])|\\+')
+_ESCAPE = compile_later(rb'((?:\\+u[0-9a-fA-F]{4})+|\\+["/bfnrt])|\\+')
 
 
 class Secret(Struct, frozen=True):

@@ -21,8 +21,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from relight.beginnings import ANYTHING, Beginnings, read_beginnings
 from relight.data import read_data, read_table
+from relight.expressions import ANYTHING, Beginnings, read_beginnings
 from relight.locks import write_private
 from relight.names import blake2b
 

@@ -18,6 +18,7 @@ from relight.intake.importing import import_all
 from relight.model import Piece
 from relight.names import find_model_name
 from relight.reports.totals import report
+from relight.secret_shapes import Shapes, read_secret_table
 from relight.sources import files, find_source
 
 CLAUDE = build.as_lines(build.claude_session())
@@ -30,6 +31,26 @@ def test_a_repeated_import_changes_nothing(tmp_path: Path) -> None:
         before = build.dump(store)
         assert not any(one.files for one in build.import_home(store, tmp_path))
         assert build.dump(store) == before
+
+
+def test_the_first_import_keeps_the_compiled_scan_for_secrets_also_if_it_finds_nothing(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("hyperscan")
+    code = (
+        "import os, sys; from relight.store import open_store;"
+        " from relight.intake.importing import import_all;"
+        " print(len(import_all(open_store(sys.argv[1]), environment=os.environ).touched))"
+    )
+    build.write_claude(tmp_path / "some", build.claude_session())
+    for folder, sessions in (("none", "0"), ("some", "1")):
+        home = tmp_path / folder
+        words = [sys.executable, "-c", code, str(home / "store")]
+        environment = {**os.environ, "HOME": str(home)}
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+        assert (done.stdout.strip(), done.stderr) == (sessions, "")
+        shapes = Shapes(read_secret_table().rule)
+        assert shapes.load_scan(home / "store" / "secrets.scan")
 
 
 @settings(max_examples=40, deadline=None)

@@ -18,6 +18,8 @@ from relight.store import Store, search_index
 from relight.store.write.tape import read_aside, read_marks, read_seen
 
 if TYPE_CHECKING:
+    from threading import Thread
+
     from relight.intake.workers import Workers
 
 # below this much new text, starting several worker processes costs more than they save: new
@@ -27,6 +29,8 @@ FORKED_POOL_BYTES = 3 << 20
 # CPU time for one piece of a file, which takes a fraction of a second
 PIECE_SECONDS = 60.0
 LOCK_SECONDS = 0.02
+# the compiled scan for secrets, in the home folder; it may be deleted
+SCAN_FILE = "secrets.scan"
 
 Progress = Callable[[int, int], None]
 
@@ -90,6 +94,7 @@ def import_all(
     counts = {name: Imported(name) for name in sources or list_sources()}
     touched: set[int] = set()
     with hold_import(store, on_wait, wait_seconds=wait_seconds):
+        compiling = _start_early(store)
         if store.config.backlog.is_dir():
             from relight.intake.live import take_backlogs
 
@@ -102,9 +107,11 @@ def import_all(
         else:
             work = [one for name in counts for one in check_work(store, name, found.get(name, ()))]
         if work:
-            with _start_workers(work, workers, piece_seconds) as pool:
+            with _start_workers(store, work, workers, piece_seconds, compiling) as pool:
                 taken, touched = _take(store, work, pool, progress)
             counts |= {one.source: one for one in taken}
+        elif compiling:
+            compiling.join()
         if store.config.telemetry.is_dir():
             from relight.intake.spool import sweep
 
@@ -128,13 +135,42 @@ def import_all(
     return ImportResult(list(counts.values()), touched)
 
 
-def _start_workers(work: list[Work], most: int | None, piece_seconds: float) -> "Workers":
+def _start_early(store: Store) -> "Thread | None":
+    """Compile the scan of a new store on another core while files are found and modules loaded."""
+    if (store.config.home / SCAN_FILE).exists():
+        return None
+    from relight.intake.workers import can_fork_here
+
+    return _start_scan(store) if can_fork_here() else None
+
+
+def _start_scan(store: Store) -> "Thread | None":
+    """Load the scan for secrets from its file, or begin to compile it in a thread."""
+    from relight.secret_shapes import read_shapes
+
+    shapes, path = read_shapes(), store.config.home / SCAN_FILE
+    return None if shapes.load_scan(path) else shapes.start_scan(path)
+
+
+def _start_workers(
+    store: Store,
+    work: list[Work],
+    most: int | None,
+    piece_seconds: float,
+    compiling: "Thread | None",
+) -> "Workers":
     """Return several worker processes if there is much to read, else one."""
     from relight.intake.workers import Workers, can_fork_here, count_cores
 
+    can_fork = compiling is not None or can_fork_here()
     size = sum(one.new_bytes for one in work if not find_source(one.source).fetch)
-    least = FORKED_POOL_BYTES if can_fork_here() else POOL_BYTES
+    least = FORKED_POOL_BYTES if can_fork else POOL_BYTES
     count = (most or count_cores()) if size > least else 1
+    if can_fork:
+        from relight.intake.sealing import load_rules
+
+        # loaded here, the rules are there in each fork
+        load_rules(store, compiling or _start_scan(store), is_shared=count > 1)
     return Workers(count, "relight.intake.sealing:answer_task", message_seconds=piece_seconds)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,7 +16,6 @@ from relight.judging.failures import read_kinds
 from relight.judging.verdicts.rules import read_rules
 from relight.model import Mark, Piece, Unreadable
 from relight.redact import redact
-from relight.secret_shapes import read_shapes
 from relight.sources import find_source
 from relight.sources.files import CHUNK_BYTES, read_piece
 from relight.store import Store
@@ -34,8 +34,6 @@ COMMIT_BYTES = (4 << 20, 24 << 20)
 COMMIT_SHARE = 8
 # how far into a file its session is looked for: what names none by then is no session
 HOLD_BYTES = 4 * CHUNK_BYTES
-# the compiled scan for secrets, in the home folder; it may be deleted
-SCAN_FILE = "secrets.scan"
 
 Progress = Callable[[int, int], None]
 
@@ -155,6 +153,23 @@ def seal_unreadable(work: Work, reason: str) -> Sealed:
     )
 
 
+def load_rules(store: Store, compiling: Thread | None, *, is_shared: bool) -> None:
+    """Load what workers need before they are forked; join the thread that compiles the scan.
+
+    What this process needs as well costs nothing here, and each worker that much less. With
+    `is_shared` there are several.
+    """
+    load_zstd()
+    day_reader(store.timezone)
+    if is_shared:
+        read_rules()
+        read_kinds()
+        admit("")
+    if compiling:
+        compiling.join()  # a fork must not have another thread
+    redact(b"\n", key=store.redaction_key)
+
+
 class Intake:
     """Reads what is new in files into a store, with one worker process or several."""
 
@@ -183,8 +198,6 @@ class Intake:
 
     def take(self, work: list[Work]) -> list[Imported]:
         """Read, seal and record these files; return the counts for each source."""
-        if self.pool.is_forked:  # loaded here, the rules are there in each fork
-            self._load_rules()
         self.total = sum(one.new_bytes for one in work)
         for one in work:
             self.counts.setdefault(one.source, Imported(one.source)).files += 1
@@ -197,23 +210,6 @@ class Intake:
         self._import_files(files)
         self._count_sessions()
         return list(self.counts.values())
-
-    def _load_rules(self) -> None:
-        """Load what workers need; of a new store another core compiles the scan meanwhile.
-
-        What this process needs as well costs nothing here, and each worker that much less.
-        """
-        shapes, path = read_shapes(), self.store.config.home / SCAN_FILE
-        compiling = None if shapes.load_scan(path) else shapes.start_scan(path)
-        load_zstd()
-        day_reader(self.store.timezone)
-        if self.pool.count > 1:
-            read_rules()
-            read_kinds()
-            admit("")
-        if compiling:
-            compiling.join()  # before the forks
-        redact(b"\n", key=self.store.redaction_key)
 
     def _count_sessions(self) -> None:
         """Count the sessions that were read as reports do: a sub-agent is part of its parent's."""
@@ -256,6 +252,7 @@ class Intake:
             if sum(piece.raw_bytes for piece in pending) >= enough:
                 self._record(pending)
                 pending = []
+        self.pool.finish()
         self._record(pending)
 
     def _take_lost(self, lost: Lost) -> list[Sealed]:

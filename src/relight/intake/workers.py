@@ -181,6 +181,13 @@ class Workers:
                 self._open -= 1
                 yield response
 
+    def finish(self) -> None:
+        """End the workers when all responses are there: they go while the caller does the rest."""
+        for child in self._children:
+            if child is not None and child.stdin is not None:
+                with suppress(BrokenPipeError):
+                    child.stdin.close()
+
     def _hand_out(self, number: int) -> None:
         """Give a worker what it has room for."""
         sent, child = self._sent[number], self._children[number]

@@ -15,6 +15,7 @@ from math import fsum
 from msgspec import Struct
 
 from relight.data import read_table
+from relight.expressions import compile_later
 from relight.model import hash_names
 
 # the beginning and the end of a longer answer are read
@@ -25,23 +26,23 @@ _SHOWN_CHARACTERS = 200
 _MOST_CLAUSES = 2
 # the longest gap that "~" stands for, in words
 _GAP_WORDS = 5
-_FENCED = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
-_QUOTED_LINE = re.compile(r"^[ \t]*>.*$|^.*~~.*$", re.MULTILINE)
-_LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
-_QUOTED = re.compile(
+_FENCED = compile_later(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_QUOTED_LINE = compile_later(r"^[ \t]*>.*$|^.*~~.*$", re.MULTILINE)
+_LINK = compile_later(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
+_QUOTED = compile_later(
     r"“[^”\n]{0,300}”|„[^“”\n]{0,300}[“”]|«[^»\n]{0,300}»|「[^」\n]{0,300}」"
     r"|\"[^\"\n]{0,300}\"|`[^`\n]+`"
 )
 # a line that goes on in the next one, as in text of 80 columns
-_WRAPPED = re.compile(r"(?<=[\w,])\n(?=[a-z])")
-_BREAK = re.compile(
+_WRAPPED = compile_later(r"(?<=[\w,])\n(?=[a-z])")
+_BREAK = compile_later(
     r"(?<=[.!?;])\s+|(?<=[。！？])|\n+|\s+[–—]\s+"
     r"|,?\s+(?=(?:but|however|yet|although|though)\b)",
     re.IGNORECASE,
 )
-_MARKUP = re.compile(r"^[\s>#|+-]*(?:\d+[.)]\s+)?|[\s|]+$")
+_MARKUP = compile_later(r"^[\s>#|+-]*(?:\d+[.)]\s+)?|[\s|]+$")
 _SHORTENED = [
-    (re.compile(pattern), words)
+    (compile_later(pattern), words)
     for pattern, words in (
         (r"\bcan't\b", "can not"),
         (r"\bwon't\b", "will not"),
@@ -54,11 +55,11 @@ _SHORTENED = [
         (r"'ll\b", " will"),
     )
 ]
-_SHARE = re.compile(
+_SHARE = compile_later(
     r"(?<![\w.,/:-])(\d[\d,.]*|zero|none)(?: ?/ ?| (?:out )?of (?:the |our |all )?)"
     r"(\d[\d,.]*)(?![\w/])"
 )
-_WORD = re.compile(r"#\w+|\[[ x]\]|[^\W\d_][\w'-]*|\d[\d.,:]*|[❌✘✗⛔🛑☐⬜✅✔%?]")
+_WORD = compile_later(r"#\w+|\[[ x]\]|[^\W\d_][\w'-]*|\d[\d.,:]*|[❌✘✗⛔🛑☐⬜✅✔%?]")
 
 
 class Clause(Struct, frozen=True):

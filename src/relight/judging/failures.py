@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple, SupportsIndex
 import msgspec
 
 from relight.data import read_table
+from relight.expressions import compile_later
 from relight.judging.error_text import (
     TEXT_LIMIT,
     find_code,
@@ -34,7 +35,7 @@ from relight.model import Failure
 
 _LONGEST_ASKED_SECONDS = 365 * 86400.0  # a later date is not meant
 # "openai.APIConnectionError: …", as a log or another program prints an exception
-_TYPE_NAME = re.compile(r"\s*(?:\w+\.)*(\w+)(?:[:(]|\s*\Z)")
+_TYPE_NAME = compile_later(r"\s*(?:\w+\.)*(\w+)(?:[:(]|\s*\Z)")
 
 
 class FailureKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,17 +90,17 @@ class FailureRules:
         self.by_exit_code = {code: row.name for row in table.kind for code in row.exit_codes}
         self.texts = [(row, _join(row)) for row in table.kind if row.codes or row.patterns]
         self.refusals = table.refusals
-        self.refusal_texts = re.compile(
+        self.refusal_texts = compile_later(
             "|".join(table.refusals.patterns), re.IGNORECASE | re.MULTILINE
         )
-        self.status_texts = [re.compile(text) for text in table.texts.status]
-        self.wait_texts = [re.compile(text, re.IGNORECASE) for text in table.texts.wait]
-        self.clock_texts = [re.compile(text, re.IGNORECASE) for text in table.texts.clock]
+        self.status_texts = [compile_later(text) for text in table.texts.status]
+        self.wait_texts = [compile_later(text, re.IGNORECASE) for text in table.texts.wait]
+        self.clock_texts = [compile_later(text, re.IGNORECASE) for text in table.texts.clock]
 
 
 def _join(row: FailureKind) -> re.Pattern[str]:
     codes = [rf"(?<!\w){re.escape(code)}(?!\w)" for code in row.codes]
-    return re.compile("|".join([*codes, *row.patterns]), re.IGNORECASE | re.MULTILINE)
+    return compile_later("|".join([*codes, *row.patterns]), re.IGNORECASE | re.MULTILINE)
 
 
 @cache

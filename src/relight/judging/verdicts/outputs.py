@@ -6,34 +6,35 @@ from typing import Literal
 
 import msgspec
 
+from relight.expressions import compile_later
 from relight.judging.shell import Stage, find_deciders
 from relight.judging.verdicts.rules import Level, read_rules
 
 _TAIL = 3000
 _COMPLAINTS_LIMIT = 1000
-_LINE = re.compile(r"[^\s][^\n]*+")
-_MESSAGE = re.compile(r"\n(?:\S*/)?([\w.+\[-]+(?: error)?)(?:\[\d+\])?: ([^\n]+)")
+_LINE = compile_later(r"[^\s][^\n]*+")
+_MESSAGE = compile_later(r"\n(?:\S*/)?([\w.+\[-]+(?: error)?)(?:\[\d+\])?: ([^\n]+)")
 _BAD_WORDS = ("ail", "AIL", "rror", "RROR", "not ok", " exceptions", " TIMEOUT")
 _NONE_WORDS = ("no tests ran", "NO TESTS RAN", "deselected", "No tests found")
 
 _END = 600
 _TRACEBACKS_LIMIT = 50
 _START = "\nTraceback (most recent call last)"
-_EXCEPTION = re.compile(r"\n((?:[A-Za-z_][\w.]*\.)?[A-Z_a-z]\w*)(?:: ([^\n]*))?(?=\n|\Z)")
-_FRAME = re.compile(r'\n\s+File "([^"\n]+)", line \d+')
-_OUTERMOST = re.compile(r'[^\n]*\n  File "[^"\n]+", line \d+, in ([^\n]+)')
-_CUT = re.compile(r"\nTraceback \(most recent call last\):(?>(?:\n[ \t][^\n]*)*)")
-_SYNTAX = re.compile(r"\n(?:Syntax|Indentation|Tab)Error: [^\n]*")
+_EXCEPTION = compile_later(r"\n((?:[A-Za-z_][\w.]*\.)?[A-Z_a-z]\w*)(?:: ([^\n]*))?(?=\n|\Z)")
+_FRAME = compile_later(r'\n\s+File "([^"\n]+)", line \d+')
+_OUTERMOST = compile_later(r'[^\n]*\n  File "[^"\n]+", line \d+, in ([^\n]+)')
+_CUT = compile_later(r"\nTraceback \(most recent call last\):(?>(?:\n[ \t][^\n]*)*)")
+_SYNTAX = compile_later(r"\n(?:Syntax|Indentation|Tab)Error: [^\n]*")
 # not indented where it comes first of all; the second is a notebook's
-_PLACE = re.compile(r'\n *(?:File "[^"\n]+"|(?:Cell|Input) In ?\[\d+\]), line \d+')
-_NOTEBOOK = re.compile(r"\n([A-Z]\w*) +Traceback \(most recent call last\)")
+_PLACE = compile_later(r'\n *(?:File "[^"\n]+"|(?:Cell|Input) In ?\[\d+\]), line \d+')
+_NOTEBOOK = compile_later(r"\n([A-Z]\w*) +Traceback \(most recent call last\)")
 # the end of a traceback whose head was cut off: a line of code, marks below it, what was raised
-_HEADLESS = re.compile(
+_HEADLESS = compile_later(
     r"\n {4,}\S[^\n]*(?:\n *[~^]+)?"
     r"\n((?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|NotFound)(?:: [^\n]*)?)\Z"
 )
 _ENDINGS = ("Error", "Exception", "Interrupt", "Exit", "NotFound")
-_GROUP = re.compile(
+_GROUP = compile_later(
     r"\n  \+ Exception Group Traceback [^\n]*\n(?>(?:  \|   [^\n]*\n)*)  \| ([^\n]*)"
 )
 _ROOTS = frozenset(("<module>", "_run_module_as_main", "run_module", "run_path"))

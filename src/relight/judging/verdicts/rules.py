@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from relight.data import read_table
+from relight.expressions import compile_later
 from relight.judging.failures import classify_error, find_kind, read_kinds
 from relight.judging.shell import Stage
 from relight.model import Verdict
@@ -146,23 +147,23 @@ class Rules:
         wrapping, tools, programs = table.wrapping, table.tools, table.programs
         self.fields, self.tools, self.programs = table.fields, tools, programs
         self.codes_of = table.codes_of
-        self.exit_before = re.compile(join_patterns(wrapping.exit_before))
-        self.exit_after = re.compile(join_patterns(wrapping.exit_after))
-        self.exit_last = re.compile(join_patterns(wrapping.exit_last))
-        self.tag = re.compile(rf"<({'|'.join(wrapping.tags)})(?: [^>\n]*)?>\n?")
-        self.no_output = re.compile(join_patterns(wrapping.no_output), re.IGNORECASE)
-        self.prefix = re.compile(join_patterns(wrapping.prefixes))
+        self.exit_before = compile_later(join_patterns(wrapping.exit_before))
+        self.exit_after = compile_later(join_patterns(wrapping.exit_after))
+        self.exit_last = compile_later(join_patterns(wrapping.exit_last))
+        self.tag = compile_later(rf"<({'|'.join(wrapping.tags)})(?: [^>\n]*)?>\n?")
+        self.no_output = compile_later(join_patterns(wrapping.no_output), re.IGNORECASE)
+        self.prefix = compile_later(join_patterns(wrapping.prefixes))
         self.timeout = at_lines(wrapping.timeouts)
-        self.nothing_found = re.compile(join_patterns(tools.nothing_found))
-        self.refusal = re.compile(join_patterns(tools.refusals))
-        self.first_line = re.compile(join_patterns(tools.first_lines))
-        self.first_words = re.compile(join_patterns(tools.first_words))
-        self.check = re.compile(programs.checks)
+        self.nothing_found = compile_later(join_patterns(tools.nothing_found))
+        self.refusal = compile_later(join_patterns(tools.refusals))
+        self.first_line = compile_later(join_patterns(tools.first_lines))
+        self.first_words = compile_later(join_patterns(tools.first_words))
+        self.check = compile_later(programs.checks)
         self.shell_message = at_lines([programs.shell_messages])
         self.missing_command = at_lines([programs.missing_commands])
         self.missing_module = at_lines([programs.missing_modules])
-        self.harmless = re.compile(join_patterns(programs.harmless))
-        self.complaint = re.compile(programs.complaints)
+        self.harmless = compile_later(join_patterns(programs.harmless))
+        self.complaint = compile_later(programs.complaints)
         self.passed_tests = at_lines(programs.passed_tests)
         self.failed_tests = at_lines(programs.failed_tests)
         self.broken_tests = at_lines(programs.broken_tests)
@@ -171,12 +172,14 @@ class Rules:
         self.runners = by_program(table.runner)
         self.linters = by_program(table.linter)
         self.findings = {row: at_lines([row.findings]) for row in table.linter}
-        self.scripts = {row: re.compile(row.scripts) for row in table.linter if row.scripts}
-        self.patterns = {row: re.compile(row.pattern, re.MULTILINE) for row in table.answer}
+        self.scripts = {row: compile_later(row.scripts) for row in table.linter if row.scripts}
+        self.patterns = {row: compile_later(row.pattern, re.MULTILINE) for row in table.answer}
         self.lines = [
             (
                 row,
-                re.compile(join_patterns(row.patterns)) if row.is_first else at_lines(row.patterns),
+                compile_later(join_patterns(row.patterns))
+                if row.is_first
+                else at_lines(row.patterns),
             )
             for row in table.line
         ]
@@ -242,7 +245,7 @@ def join_patterns(patterns: Iterable[str]) -> str:
 
 def at_lines(patterns: Iterable[str]) -> re.Pattern[str]:
     """Return a pattern for a text that begins with a newline, tried at the start of each line."""
-    return re.compile(rf"\n(?:{join_patterns(patterns)})", re.MULTILINE)
+    return compile_later(rf"\n(?:{join_patterns(patterns)})", re.MULTILINE)
 
 
 def by_program(rows: Iterable[AnswerRow]) -> dict[str, AnswerRow]:

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from relight.chat.messages import decode_mended
+from relight.expressions import compile_later
 from relight.model import Count, LimitReport, SkillEntry, ToolCall, WindowKind
 from relight.sources.reading import find_texts, write_value
 from relight.sources.skill_documents import read_skill_version
@@ -165,16 +166,16 @@ def as_text(value: Any) -> str | None:
     return write_value(value)
 
 
-WRITTEN = re.compile(
+WRITTEN = compile_later(
     r"\A\s*<skill>\s*<name>\s*([^<]+?)\s*</name>(?:\s*<path>[^<]*</path>)?\n?(.*?)(?:</skill>\s*)?\Z",
     re.DOTALL,
 )
-FILE = re.compile(r"[/\\]skills[/\\]+(?:[\w.-]+[/\\]+)*?([\w.-]+)[/\\]+SKILL\.md")
-READING = re.compile(r"\b(?:cat|sed|head|less|more|bat|nl|tail|awk|type|Get-Content)\b")
+FILE = compile_later(r"[/\\]skills[/\\]+(?:[\w.-]+[/\\]+)*?([\w.-]+)[/\\]+SKILL\.md")
+READING = compile_later(r"\b(?:cat|sed|head|less|more|bat|nl|tail|awk|type|Get-Content)\b")
 # each front matter, in plain output and in output that is JSON; a rule may stand before one
-FRONT = re.compile(r"(?=---[ \t]*(?:\n|\\n)(.{0,4000}?)(?:\n|\\n)---)", re.DOTALL)
+FRONT = compile_later(r"(?=---[ \t]*(?:\n|\\n)(.{0,4000}?)(?:\n|\\n)---)", re.DOTALL)
 FIELD = r"""(?:^|\n|\\n){}:[ \t]*\\?["']?([\w.+-]+)"""
-NAME, VERSION = (re.compile(FIELD.format(name)) for name in ("name", "version"))
+NAME, VERSION = (compile_later(FIELD.format(name)) for name in ("name", "version"))
 
 
 def find_written(session: str, texts: list[str], at: int | None) -> Iterator[SkillEntry]:
