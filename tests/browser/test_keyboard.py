@@ -90,6 +90,28 @@ def test_a_session_is_labelled_by_one_key_in_a_list_and_the_label_is_taken_back(
         assert visit.troubles == []
 
 
+def test_labels_go_down_a_list_that_gets_shorter_with_each_and_are_taken_back_one_by_one(
+    browser: Browser, own_address: str
+) -> None:
+    with visiting(browser, own_address) as visit:
+        page = visit.open("/sessions?outcome=unknown")
+        rows = page.locator("main [data-row]")
+        names = [row.get_attribute("href") for row in rows.all()]
+        for _ in range(3):
+            page.keyboard.press("j")
+        # faster than any answer
+        for key in "yn":
+            page.keyboard.press(key)
+        for place in (2, 3):
+            expect(page.locator(f'main [data-row][href="{names[place]}"]')).to_have_count(0)
+        expect(page.locator(f'main [data-row][href="{names[4]}"]')).to_be_focused()
+        for place in (3, 2):
+            page.keyboard.press("z")
+            expect(page.locator(f'main [data-row][href="{names[place]}"]')).to_be_focused()
+        assert [row.get_attribute("href") for row in rows.all()] == names
+        assert visit.troubles == []
+
+
 def test_a_session_is_labelled_on_its_page_by_shift_and_a_key(
     browser: Browser, address: str
 ) -> None:

@@ -40,6 +40,16 @@ def make_messages(text: str) -> list[Message]:
     ]
 
 
+# the heights that the main part of the page had, each time that it changed
+WATCH_HEIGHT = """() => {
+    const main = document.querySelector("main");
+    window.heights = [main.scrollHeight];
+    new MutationObserver(() => window.heights.push(main.scrollHeight))
+        .observe(main, { childList: true, subtree: true });
+    return window.heights;
+}"""
+
+
 READ: list[Message] = [
     {"role": "user", "content": "Mend the *rounding*"},
     *make_call(1, "Edit", {"file_path": "/p.py", "old_string": "x = 1\ny", "new_string": "x = 2"}),
@@ -125,6 +135,9 @@ def test_keys_jump_to_prompts_and_errors_across_parts(
             page.keyboard.press("n")
         page.wait_for_url("**step=111#step-111")
         expect(page.locator("#step-111")).to_be_in_viewport()
+        page.keyboard.press("p")
+        page.wait_for_url("**step=100#step-100")
+        expect(page.locator("#step-100")).to_be_in_viewport()
         page.keyboard.press("f")
         expect(page.get_by_label("Find in this session")).to_be_focused()
         page.keyboard.press("Escape")
@@ -231,6 +244,17 @@ def test_the_list_of_sessions_stands_beside_a_session_on_a_wide_screen(
         beside = page.get_by_role("complementary", name="Sessions")
         expect(beside).to_be_visible()
         expect(beside.locator("[aria-current]")).to_have_count(1)
+        # also one that is not among the newest, with those around it
+        with open_store(demo_home) as store:
+            ((old,),) = store.query(
+                "select source || ':' || key from session where id = root_id and started_at >"
+                " (select max(started_at) from session) - 25 * 86400000 order by started_at limit 1"
+            )
+        visit.open(f"/sessions/{old}")
+        expect(beside.locator("[aria-current]")).to_be_in_viewport()
+        times = beside.locator("time").evaluate_all("all => all.map((one) => one.dateTime)")
+        assert times == sorted(times, reverse=True)
+        assert beside.get_by_role("link").count() > 20
         before = page.url
         beside.get_by_role("link").nth(2).click()
         page.wait_for_url(lambda url: url != before)
@@ -243,6 +267,52 @@ def test_the_list_of_sessions_stands_beside_a_session_on_a_wide_screen(
         if resume.count():
             copied = page.get_by_role("button", name="Copy resume line")
             assert copied.get_attribute("data-copy") == resume.inner_text()
+
+
+def test_what_narrows_the_steps_is_wide_enough_on_a_phone(
+    browser: Browser, filled_address: str
+) -> None:
+    with visiting(browser, filled_address, width=390) as visit:
+        page = visit.open("/sessions/chat:long")
+        field = page.get_by_label("Find in this session")
+        for one in (field, page.locator("select[name=tool]")):
+            box = one.bounding_box()
+            assert box is not None
+            assert box["width"] > 120
+        field.fill("secretword17")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**find=secretword17**")
+        visit.check()
+
+
+def test_a_session_that_grows_takes_neither_the_focus_nor_an_open_subagent(
+    browser: Browser, own_address: str, own_home: Path, tmp_path: Path
+) -> None:
+    with open_store(own_home) as store:
+        ((parent,),) = store.query(
+            "select source || ':' || key from session where source = 'claude-code' and id in"
+            " (select parent_id from session where parent_kind = 'subagent') limit 1"
+        )
+    with visiting(browser, own_address) as visit:
+        page = visit.open(f"/sessions/{parent}")
+        child = page.locator("details.child").first
+        child.locator("summary").first.click()
+        prompt = child.locator(".steps .step.prompt").first
+        expect(prompt).to_be_visible()
+        page.evaluate(WATCH_HEIGHT)
+        page.keyboard.press("n")
+        focused = page.evaluate("document.activeElement.id")
+        assert focused.startswith("step-")
+        page.evaluate("document.querySelector('main .head').dataset.old = ''")
+        import_chat(own_home, write_messages(tmp_path / "a.jsonl", key="new", messages=READ))
+        expect(page.locator("main [data-old]")).to_have_count(0, timeout=20_000)
+        expect(page.locator(f"#{focused}")).to_be_focused()
+        expect(page.locator(f"#{focused}.at")).to_have_count(1)
+        expect(prompt).to_be_visible()
+        page.wait_for_timeout(500)
+        heights: list[float] = page.evaluate("window.heights")
+        assert min(heights) > 0.9 * max(heights), "nothing moved meanwhile"
+        visit.check()
 
 
 def test_an_open_session_grows_and_what_is_open_stays_open(

@@ -12,7 +12,7 @@ import serving
 from build_dashboard import import_chat, make_call, make_long_messages, write_messages
 from relight.reports.trace import Step
 from relight.web.charts.context_size import draw_context
-from relight.web.charts.timeline import ShortenedTime, draw_timeline
+from relight.web.charts.timeline import ShortenedTime, draw_timeline, has_short_waits
 from relight.web.reading.outline import find_spans, make_outline
 from relight.web.reading.shown_steps import StepChoice, choose_steps, cut_chosen, mark_hits
 from relight.web.reading.step_rows import make_rows
@@ -109,6 +109,47 @@ def test_what_a_prompt_led_to_is_said_only_where_it_is_proven() -> None:
     ]
     assert [(one.cost_usd, one.unpriced) for one in found] == [(1, 0), (0.5, 0), (None, 1), (0, 0)]
     assert make_outline([], {}) == []
+
+
+def test_a_sum_of_the_whole_session_belongs_to_no_prompt_and_to_no_moment() -> None:
+    at = "2026-11-05T08:00:{:02}Z"
+    steps = [
+        Step(step=1, kind="prompt", at=at.format(10), text="a", running_cost_usd=0.0),
+        Step(step=2, kind="call", tool="x", at=at.format(11), duration_ms=1000),
+        Step(step=3, kind="prompt", at=at.format(14), injected="go on", running_cost_usd=0.0),
+        Step(step=4, kind="call", tool="x", at=at.format(15), duration_ms=1000),
+        Step(step=5, kind="answer", at=at.format(11), turns=9, model_ms=6000, cost_usd=2.0),
+    ]
+    outline = make_outline(steps, {})
+    assert [(one.name, one.cost_usd, one.unpriced) for one in outline] == [
+        ("a", None, 0),
+        ("go on", None, 0),
+    ]
+    spans = find_spans(steps)
+    assert (spans.model, spans.summed_ms) == ([], 6000)
+    chart = draw_timeline(spans, outline, link=str)
+    assert chart is not None
+    assert "model 6.0s (60.0%), all of it at unknown times, tools 2.0s (20.0%)" in chart.svg
+    assert [row[1].text for row in chart.rows] == ["–", "–"]
+    # a single prompt has all of it
+    alone = [step for step in steps if step.step != 3]
+    paid = [replace(step, running_cost_usd=2.0 * (step.step == 5)) for step in alone]
+    assert [one.cost_usd for one in make_outline(paid, {})] == [2.0]
+
+
+def test_the_axis_of_a_short_session_has_parts_of_a_second() -> None:
+    at = "2026-11-05T08:00:00.{}Z"
+    steps = [
+        Step(step=n, kind="call", tool="x", at=at.format(n * 100), duration_ms=100)
+        for n in (1, 2, 3)
+    ]
+    spans = find_spans(steps)
+    chart = draw_timeline(spans, make_outline(steps, {}), link=str)
+    assert chart is not None
+    labels = re.findall(r'<text class="label[^"]*"[^>]*>([^<]+)<', chart.svg)
+    assert labels == ["0.00s", "0.05s", "0.10s", "0.15s", "0.20s", "0.25s", "0.30s"]
+    assert not has_short_waits(spans)
+    assert has_short_waits(find_spans(make_times()))
 
 
 def make_times() -> list[Step]:

@@ -312,8 +312,8 @@ class _Builder:
             is_failed = turn.calls == 0 and turn.usage_status != "reconciled"
             self._unpriced += 1 if is_failed else turn.calls
         spent = turn.duration_ms
-        if spent is None and item.at is not None and self._end is not None and turn.is_spoken:
-            spent = max(item.at - self._end, 0)  # a response is recorded when it arrives
+        if spent is None and turn.is_spoken:
+            spent = _measure(self._end, item.at)  # a response is recorded when it arrives
         fields: dict[str, Any] = {name: getattr(turn, name) for name in COPIED}
         fields |= {
             "turns": turn.calls,
@@ -336,8 +336,8 @@ class _Builder:
         if call is None:
             return fields
         spent = call.duration_ms
-        if spent is None and call.at is not None and call.finished_at is not None:
-            spent = max(call.finished_at - call.at, 0)
+        if spent is None:
+            spent = _measure(call.at, call.finished_at)
         return fields | {
             "label": call.label,
             "failure_kind": call.kind,
@@ -347,6 +347,14 @@ class _Builder:
             "duration_ms": spent,
             "spiral": self._spirals.get(call.place),
         }
+
+
+def _measure(begin: int | None, end: int | None) -> int | None:
+    """Return the time between two records; unknown if they have the same time, or none.
+
+    Some agents give all records of a session one time.
+    """
+    return end - begin if begin is not None and end is not None and end > begin else None
 
 
 def _link_children(made: list[Step], children: Sequence[steps.SubAgent]) -> list[Step]:

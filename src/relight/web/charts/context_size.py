@@ -9,6 +9,7 @@ from relight.stats.rates import Estimate
 from relight.text import count, share
 from relight.web.charts.chart import Chart
 from relight.web.charts.curves import Series, draw_lines
+from relight.web.reading.outline import is_sum
 
 POINTS = 90
 MOST_MARKS = 40  # of rebuilds, the largest ones
@@ -64,7 +65,7 @@ def draw_context(steps: Sequence[Step], *, height: float = 72.0) -> tuple[Chart,
 
 def read_context(step: Step) -> int | None:
     """Return the tokens that a model read for a step; None if no single model call stands there."""
-    if step.turns != 1 or step.usage_status == "reconciled" or step.input_tokens is None:
+    if step.turns != 1 or is_sum(step) or step.input_tokens is None:
         return None
     return step.input_tokens + (step.cache_read_tokens or 0) + (step.cache_write_tokens or 0)
 

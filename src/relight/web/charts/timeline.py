@@ -36,6 +36,12 @@ class ShortenedTime:
             until = end
         self._add(until, passed)
         self.whole = max(passed, 1.0)
+        self.seconds = (until - self.begin) / 1000
+
+    @property
+    def is_shortened(self) -> bool:
+        """True if something is drawn shorter than it was."""
+        return self.whole < self.seconds * 1000
 
     def _add(self, at: int, passed: float) -> None:
         self._starts.append(at)
@@ -99,6 +105,7 @@ def draw_timeline(
     height = LANE * len(lanes) + 2
     drawn = list(_draw_axis(scale, height))
     sums = [sum_spans(own) for _, _, own in lanes]
+    sums[0] += spans.summed_ms
     for number, (name, kind, own) in enumerate(lanes):
         y = LANE * number + (LANE - BAR) / 2
         drawn.append(text_element(name, class_="tick", x=-8.0, y=y + BAR - 2))
@@ -106,13 +113,16 @@ def draw_timeline(
     drawn += _draw_spans(spans.failed, scale, y=LANE + (LANE - BAR) / 2, kind="broken")
     drawn += _draw_prompts(prompts, scale, height, link)
     # some agents do not record when a model began: its share is then unknown, not none
-    whole = sum(sums) if spans.model else 0
+    whole = sum(sums) if sums[0] else 0
     figures = [
         f"{name} {seconds(own / 1000)}" + (f" ({share(own / whole)})" if whole else "")
         for (name, _, _), own in zip(lanes, sums, strict=True)
     ]
-    if not spans.model:
+    if not sums[0]:
         figures[0] = "model: time unknown"
+    elif spans.summed_ms:
+        part = seconds(spans.summed_ms / 1000) if spans.model else "all"
+        figures[0] += f", {part} of it at unknown times"
     legend = [
         Legend(words, kind) for words, kind in zip(figures, ("turn", "call", "wait"), strict=True)
     ]
@@ -132,6 +142,11 @@ def draw_timeline(
         ],
         legend=legend,
     )
+
+
+def has_short_waits(spans: StepSpans) -> bool:
+    """True if the lanes show waits, or other gaps, shorter than they were."""
+    return ShortenedTime([*spans.model, *spans.tool]).is_shortened
 
 
 def _draw_spans(
@@ -158,14 +173,21 @@ def _draw_axis(scale: ShortenedTime, height: float) -> Iterator[Markup]:
     for number in range(TICKS + 1):
         share = number / TICKS
         x = percent(share)
-        text = _write_elapsed((scale.find_time(share) - scale.begin) / 1000)
+        text = _write_elapsed((scale.find_time(share) - scale.begin) / 1000, scale.seconds)
         kind = "label start" if not number else "label end" if number == TICKS else "label"
         minor = " minor" if number % 2 else ""
         yield element("line", class_="grid", x1=x, x2=x, y1=0.0, y2=height)
         yield text_element(text, class_=f"{kind}{minor}", x=x, y=height + FOOT - 5)
 
 
-def _write_elapsed(value: float) -> str:
+def _write_elapsed(value: float, whole: float) -> str:
+    """Return a time since the beginning; labels of a short session differ in parts of a second.
+
+    >>> [_write_elapsed(75, whole) for whole in (80, 7200)], _write_elapsed(0.25, 1.5)
+    (['1:15', '1:15'], '0.2s')
+    """
+    if whole < 2 * TICKS:
+        return f"{value:.{2 if whole < 1 else 1}f}s"
     minutes, rest = divmod(int(value), 60)
     hours, minutes = divmod(minutes, 60)
     if hours >= 48:
@@ -189,7 +211,7 @@ def _draw_prompts(
             continue
         tip = "\n".join(
             [
-                f"step {one.step}: {' '.join(one.text[:160].split())[:80]}",
+                f"step {one.step}: {' '.join(one.name[:160].split())[:80]}",
                 *([f"model {seconds(one.model_ms / 1000)}"] if one.model_ms else []),
                 f"tools {seconds(one.tool_ms / 1000)}",
                 *([f"waited {seconds(one.waited_ms / 1000)} before"] if one.waited_ms else []),

@@ -1,9 +1,9 @@
 """One session: its steps, texts, time, cost and outcome."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 
-from relight.reports.listing import list_sessions
+from relight.reports.listing import ListedSession, SessionPage, list_sessions
 from relight.reports.sessions import SessionHead, find_session, read_head
 from relight.reports.trace import Step, Trace, read_trace
 from relight.sources.resume import resume_line
@@ -19,7 +19,7 @@ from relight.warm.gate import find_refusal, refuse_repetition
 from relight.web.charts.chart import Chart
 from relight.web.charts.context_size import draw_context
 from relight.web.charts.curves import Series, draw_lines
-from relight.web.charts.timeline import draw_timeline
+from relight.web.charts.timeline import draw_timeline, has_short_waits
 from relight.web.page import Context, View, find_view_number
 from relight.web.reading.outline import MOST_PROMPTS, find_spans, make_outline
 from relight.web.reading.shown_steps import (
@@ -29,13 +29,14 @@ from relight.web.reading.shown_steps import (
     count_kinds,
     cut_chosen,
     is_error,
+    is_prompt,
     list_tools,
 )
 from relight.web.reading.step_rows import SpiralRow, StepRow, fold_spirals, make_rows
 
 POINTS = 60
 MOST_TURNS = 5000  # for which a curve is drawn
-BESIDE = 40  # sessions in the list at the side
+BESIDE, NEWER = 40, 8  # sessions in the list at the side, and how many of them are newer
 MOST_BYTES = 24_000_000  # of tape; sessions with more show only their figures
 
 
@@ -108,7 +109,9 @@ def _show_whole(view: View, head: SessionHead, trace: Trace, part: StepPart) -> 
     outline = make_outline(steps, tests)
     linked = {step.child_session_id for step in steps if step.child_session_id}
     last = part.steps[-1].step if part.steps else len(steps)
-    after = steps[last:]
+    before, after = steps[: part.steps[0].step - 1 if part.steps else 0], steps[last:]
+    spans = find_spans(steps)
+    timeline = draw_timeline(spans, outline, link=lambda step: make_step_link(view, step))
     has_curve = (head.figures.turns or 0) <= MOST_TURNS
     return {
         "silence": trace.silence,
@@ -118,20 +121,40 @@ def _show_whole(view: View, head: SessionHead, trace: Trace, part: StepPart) -> 
         "tools": list_tools(steps),
         "outline": outline[:MOST_PROMPTS],
         "more_prompts": max(len(outline) - MOST_PROMPTS, 0),
-        "timeline": draw_timeline(
-            find_spans(steps), outline, link=lambda step: make_step_link(view, step)
-        ),
+        "timeline": timeline,
+        "has_short_waits": has_short_waits(spans),
         "context": draw_context(steps),
         "curve": draw_curve(store, session_id) if has_curve else None,
         "other_children": [one for one in head.children if one.session_id not in linked],
-        "next_prompt": _find_link(view, [one for one in after if one.kind == "prompt"]),
-        "next_error": _find_link(view, [one for one in after if is_error(one)]),
+        "jumps": {
+            "next-prompt": _find_link(view, after, is_prompt),
+            "next-error": _find_link(view, after, is_error),
+            "last-prompt": _find_link(view, reversed(before), is_prompt),
+            "last-error": _find_link(view, reversed(before), is_error),
+        },
         **_judge_template(store, session_id, head),
         "resume": resume_line(
             head.source, head.id, head.project, is_part=head.parent_kind == "subagent"
         ),
-        "beside": list_sessions(store, view.chosen, Listing(limit=BESIDE)).sessions,
+        "beside": list_beside(view, head),
     }
+
+
+def list_beside(view: View, head: SessionHead) -> list[ListedSession]:
+    """Return the newest sessions, or those around this one if it is not among them."""
+
+    def read(limit: int, after: int | None = None, *, is_ascending: bool = False) -> SessionPage:
+        cursor = None if after is None else f"{after}_0"
+        listing = Listing(limit=limit, after=cursor, is_ascending=is_ascending)
+        return list_sessions(view.store, view.chosen, listing)
+
+    newest = read(BESIDE).sessions
+    began = read_time(head.started_at)
+    if began is None or any(one.session_id == head.session for one in newest):
+        return newest
+    newer = read(NEWER, began + 1, is_ascending=True).sessions
+    older = read(BESIDE - NEWER, began + 1).sessions
+    return [*reversed(newer), *older] if older else newest
 
 
 def _judge_template(store: Store, session_id: int, head: SessionHead) -> Context:
@@ -152,8 +175,10 @@ def make_step_link(view: View, step: int) -> str:
     return f"{view.filters.link(view.address, step=step)}#step-{step}"
 
 
-def _find_link(view: View, steps: Sequence[Step]) -> str | None:
-    return make_step_link(view, steps[0].step) if steps else None
+def _find_link(view: View, steps: Iterable[Step], fits: Callable[[Step], bool]) -> str | None:
+    """Return the address of the first of the steps that fits."""
+    found = next((step for step in steps if fits(step)), None)
+    return make_step_link(view, found.step) if found else None
 
 
 def _read_spent(turn: TurnCost) -> float | None:

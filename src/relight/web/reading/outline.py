@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from relight.reports.trace import Step
 from relight.times import read_time
@@ -17,10 +18,11 @@ class PromptEntry(Struct, frozen=True, kw_only=True):
     """A prompt and what followed it, up to the next.
 
     `outcome` is known if tests ran, or if the last call failed; the times are in milliseconds.
+    The cost is unknown if the agent records only sums for the whole session.
     """
 
     step: int
-    text: str
+    name: str
     at: int | None
     cost_usd: float | None
     unpriced: int
@@ -34,12 +36,16 @@ class PromptEntry(Struct, frozen=True, kw_only=True):
 
 
 class StepSpans(Struct, frozen=True):
-    """The times when the model and tools were busy, and when the agent waited for a person."""
+    """The times when the model and tools were busy, and when the agent waited for a person.
+
+    `summed_ms` is the model's time that is only known as a sum of several calls.
+    """
 
     model: list[Span]
     tool: list[Span]
     failed: list[Span]
     waiting: list[Span]
+    summed_ms: int = 0
 
 
 def make_outline(steps: Sequence[Step], tests: Mapping[int, str]) -> list[PromptEntry]:
@@ -47,21 +53,20 @@ def make_outline(steps: Sequence[Step], tests: Mapping[int, str]) -> list[Prompt
     places = [at for at, step in enumerate(steps) if step.kind == "prompt"]
     if steps and (not places or places[0] > 0):
         places = [0, *places]
+    # what the agent only counts for the whole session belongs to no prompt, unless it has one
+    is_split = len(places) > 1 and any(map(is_sum, steps))
     found = []
     for begin, end in pairwise([*places, len(steps)]):
         part, before = steps[begin:end], steps[begin - 1] if begin else None
         spans = find_spans(part, before)
-        last = part[-1]
-        known = 0.0 if before is None else before.running_cost_usd
-        cost = None if last.running_cost_usd is None else last.running_cost_usd - (known or 0.0)
-        unpriced = last.running_unpriced_turns - (before.running_unpriced_turns if before else 0)
+        cost, unpriced = _add_costs(part) if is_split else _find_cost(part[-1], before)
         outcome, evidence = _find_outcome(part, tests)
         found.append(
             PromptEntry(
                 step=part[0].step,
-                text=(part[0].text or "") if part[0].kind == "prompt" else "",
+                name=_find_name(part[0]),
                 at=read_time(part[0].at),
-                cost_usd=None if unpriced and not cost else cost,
+                cost_usd=cost,
                 unpriced=unpriced,
                 steps=len(part),
                 errors=sum(map(is_error, part)),
@@ -73,6 +78,36 @@ def make_outline(steps: Sequence[Step], tests: Mapping[int, str]) -> list[Prompt
             )
         )
     return found
+
+
+def is_sum(step: Step) -> bool:
+    """True for figures of several model calls, of which only the sum was recorded."""
+    return step.usage_status == "reconciled" or (step.turns or 0) > 1
+
+
+def _find_name(step: Step) -> str:
+    """Return the words of a prompt: those that a person typed, else those that the agent added."""
+    if step.kind != "prompt":
+        return "before the first prompt"
+    return step.text or step.injected or "a prompt without words"
+
+
+def _find_cost(last: Step, before: Step | None) -> tuple[float | None, int]:
+    """Return the cost of the steps up to the last, and how many of their turns have no price."""
+    known = 0.0 if before is None else before.running_cost_usd
+    cost = None if last.running_cost_usd is None else last.running_cost_usd - (known or 0.0)
+    unpriced = last.running_unpriced_turns - (before.running_unpriced_turns if before else 0)
+    return None if unpriced and not cost else cost, unpriced
+
+
+def _add_costs(part: Sequence[Step]) -> tuple[float | None, int]:
+    """Return the cost of the model calls that are recorded one by one: at least so much."""
+    own = [step for step in part if step.turns is not None and not is_sum(step)]
+    known = [step.cost_usd for step in own if step.cost_usd is not None]
+    if not known:
+        return None, len(own)
+    # what the sums of the session contain of it is unknown
+    return sum(known), len(own) - len(known) + 1
 
 
 def _find_outcome(part: Sequence[Step], tests: Mapping[int, str]) -> tuple[str | None, str]:
@@ -88,10 +123,14 @@ def _find_outcome(part: Sequence[Step], tests: Mapping[int, str]) -> tuple[str |
 
 def find_spans(steps: Sequence[Step], before: Step | None = None) -> StepSpans:
     """Return the times of steps; a response is recorded when it arrives, a call when it begins."""
-    found = StepSpans([], [], [], [])
+    found, summed = StepSpans([], [], [], []), 0
     last = None if before is None else read_time(before.ended_at) or read_time(before.at)
     for step in steps:
         at = read_time(step.at)
+        if is_sum(step):
+            # it stands at one time, but its calls were at many
+            summed += step.model_ms or 0
+            continue
         if at is None:
             continue
         if step.model_ms:
@@ -105,7 +144,7 @@ def find_spans(steps: Sequence[Step], before: Step | None = None) -> StepSpans:
         if step.kind != "pause":
             last = max(last or end, end)
     found.tool.extend(found.failed)
-    return found
+    return replace(found, summed_ms=summed)
 
 
 def sum_spans(spans: Sequence[Span]) -> int:

@@ -48,6 +48,11 @@ def is_error(step: Step) -> bool:
     return step.label == "error"
 
 
+def is_prompt(step: Step) -> bool:
+    """True for what a person, or an agent in their place, asked."""
+    return step.kind == "prompt"
+
+
 def choose_steps(steps: Sequence[Step], choice: StepChoice) -> list[Step]:
     """Return the steps of a kind and tool that have these words anywhere, also in results."""
     words = choice.find.lower()

@@ -69,6 +69,11 @@ class SpiralRow(Struct, frozen=True):
     rows: list[StepRow]
     spiral: SessionSpiral
 
+    @property
+    def calls(self) -> int:
+        """How many of its calls are in this part of the session."""
+        return sum(row.step.spiral is not None for row in self.rows)
+
 
 def make_rows(
     steps: Sequence[Step],

@@ -60,9 +60,11 @@ document.addEventListener("focusin", (event) => {
 let going = 0;
 function step(by) {
   const rows = all("main [data-row]");
-  const next = rows[Math.max(0, Math.min(rows.indexOf(document.activeElement) + by, rows.length - 1))];
-  next?.focus();
-  next?.scrollIntoView({ block: "nearest" });
+  focusOn(rows[Math.max(0, Math.min(rows.indexOf(document.activeElement) + by, rows.length - 1))]);
+}
+function focusOn(row) {
+  row?.focus();
+  row?.scrollIntoView({ block: "nearest" });
 }
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea")) {
@@ -82,29 +84,35 @@ document.addEventListener("keydown", (event) => {
   else if (event.key === "j") step(1);
   else if (event.key === "k") step(-1);
   else if (event.key === "Escape") showTip(null);
-  else if ("ynuz".includes(event.key.toLowerCase())) label(event);
+  else if ("ynuz".includes(event.key.toLowerCase())) labelling = labelling.then(() => label(event)).catch(() => {});
 });
 
-// --- labels: y, n and u for the row in focus; with Shift for a session; z takes the last one back ---
+// --- labels: y, n and u for the row in focus; with Shift for a session; z takes them back, the last one first ---
+// keys are taken one after another, so that each means the row that is in focus by then
 const LABELS = { y: "success", n: "failure", u: "unknown" };
-let labelled = "";
+const labelled = [];
+let labelling = Promise.resolve();
 async function label(event) {
   const row = document.activeElement.closest("[data-label]") ?? find("main form[data-label]");
-  const isRow = row?.matches("[data-row]");
-  const key = event.key.toLowerCase();
-  const outcome = key === "z" ? labelled && "clear" : (isRow || event.shiftKey) && LABELS[key];
-  if (!row && key !== "z" || !outcome) return;
-  const address = key === "z" ? labelled : row.dataset.label;
+  const key = event.key.toLowerCase(), isUndo = key === "z", isRow = row?.matches("[data-row]");
+  const outcome = isUndo ? "clear" : (isRow || event.shiftKey) && LABELS[key];
+  const address = isUndo ? labelled.at(-1) : row?.dataset.label;
+  if (!outcome || !address) return;
+  const place = all("main [data-row]").indexOf(row);
   const answer = await fetch(address, {
     method: "POST", body: JSON.stringify({ outcome }),
     headers: { "content-type": "application/json", "x-relight-secret": read("secret") },
   });
   const said = await answer.json();
-  labelled = answer.ok && outcome !== "clear" ? address : "";
-  find("#said").textContent = !answer.ok ? said.error : outcome === "clear" ? "The label is removed." : `Labelled ${outcome}. z takes it back.`;
+  if (answer.ok && isUndo) labelled.pop();
+  else if (answer.ok) labelled.push(address);
+  find("#said").textContent = !answer.ok ? said.error : isUndo ? "The label is removed." : `Labelled ${outcome}. z takes it back.`;
   const page = await fetch(location.href);
   if (page.ok) replace(await page.text());
-  if (isRow && labelled) step(1);
+  if (!answer.ok || !(isRow || isUndo)) return;
+  const rows = all("main [data-row]"), same = rows.findIndex((one) => one.dataset.label === address);
+  // a list of sessions without an outcome no longer has the row: the next one stands in its place
+  focusOn(isUndo ? rows[same] : rows[Math.min(same < 0 ? place : same + 1, rows.length - 1)]);
 }
 
 // --- a session: jumps from step to step, addresses of steps, texts that are loaded when opened ---
@@ -125,8 +133,8 @@ function jump(kind, by) {
   const isAfter = (one) => here ? here.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_FOLLOWING : one.getBoundingClientRect().top > 62;
   const next = by > 0 ? rows.find(isAfter) : rows.findLast((one) => one !== here && !isAfter(one));
   if (next) return goTo(next);
-  const beyond = find(".whole .steps").dataset[kind === "prompt" ? "nextPrompt" : "nextError"];
-  if (by > 0 && beyond) location.href = beyond;
+  const beyond = find(".whole .steps").dataset[`${by > 0 ? "next" : "last"}${kind === "prompt" ? "Prompt" : "Error"}`];
+  if (beyond) location.href = beyond;
 }
 const jumps = {
   n: () => jump("prompt", 1),
@@ -156,24 +164,40 @@ document.addEventListener("toggle", async (event) => {
     const answer = await fetch(address);
     if (!answer.ok) throw new Error(answer.statusText);
     const loaded = new DOMParser().parseFromString(await answer.text(), "text/html");
-    find(".wait", box).replaceWith(...find("#fragment", loaded).childNodes);
+    const wait = find(".wait", box), open = listOpen(wait);
+    wait.replaceWith(...find("#fragment", loaded).childNodes);
+    box.dataset.loaded = "";
+    reopen(open);
   } catch { box.dataset.load = address; }
 }, true);
 
 // --- live: when the store has changed, the page is fetched again and replaces the one shown ---
 const isBusy = () => find("dialog[open], [data-failed]") || find("main :is(input, select, textarea):focus") || !getSelection().isCollapsed;
+const listOpen = (within) => all("details[id][open]", within).map((one) => one.id);
+const reopen = (ids) => ids.forEach((id) => { const one = document.getElementById(id); if (one) one.open = true; });
+// a selector of the element in focus that is also right in the page that replaces this one
+function nameFocus(one, main) {
+  if (!main.contains(one)) return "";
+  if (one.id) return `[id="${CSS.escape(one.id)}"]`;
+  if (one.matches("details[id] > summary")) return `[id="${CSS.escape(one.parentElement.id)}"] > summary`;
+  return one.hasAttribute("href") ? `a[href="${CSS.escape(one.getAttribute("href"))}"]` : "";
+}
 function replace(text) {
   const next = new DOMParser().parseFromString(text, "text/html");
   if (!find("main", next)) return;
-  const main = find("main");
-  const open = all("details[id][open]", main).map((one) => one.id);
+  const main = find("main"), focused = document.activeElement;
+  const open = listOpen(main), at = find(".step.at", main)?.id;
   const known = new Set(all("[data-row]", main).map((one) => one.href));
-  const held = main.contains(document.activeElement) && document.activeElement.getAttribute("href");
+  const held = nameFocus(focused, main), place = held ? all(held, main).indexOf(focused) : 0;
   const scrolled = all(".scroll", main).map((one) => one.scrollLeft);
+  // what was loaded stays until it has been loaded again, so that nothing below it moves
+  const loaded = all("details[id][open][data-loaded]", main).map((one) => [one.id, [...one.children].slice(1)]);
   main.replaceChildren(...find("main", next).childNodes);
-  open.forEach((id) => { const one = document.getElementById(id); if (one) one.open = true; });
-  all(".scroll", main).forEach((one, at) => { one.scrollLeft = scrolled[at] ?? 0; });
-  if (held) find(`a[href="${CSS.escape(held)}"]`, main)?.focus({ preventScroll: true });
+  for (const [id, parts] of loaded) find(`[id="${CSS.escape(id)}"] > .wait`, main)?.replaceChildren(...parts);
+  reopen(open);
+  all(".scroll", main).forEach((one, number) => { one.scrollLeft = scrolled[number] ?? 0; });
+  if (at) document.getElementById(at)?.classList.add("at");
+  if (held) all(held, main)[place]?.focus({ preventScroll: true });
   all("tr [data-row]", main).filter((one) => !known.has(one.href)).forEach((one) => one.closest("tr").classList.add("fresh"));
   find('meta[name="relight-version"]').content = find('meta[name="relight-version"]', next).content;
 }
@@ -210,7 +234,7 @@ document.addEventListener("DOMContentLoaded", () => {
 });
 
 // --- search everything: Ctrl-K opens a box, hits appear while one types, Enter opens a step ---
-const hunt = { number: 0, chosen: 0, timer: 0 };
+const hunt = { number: 0, shown: 0, chosen: 0, timer: 0 };
 function choose(at) {
   const hits = all("#find-hits [role=option]");
   hunt.chosen = hits.length ? (at + hits.length) % hits.length : 0;
@@ -221,6 +245,7 @@ function choose(at) {
   hits[hunt.chosen]?.scrollIntoView({ block: "nearest" });
 }
 function showHits(hits, note) {
+  hunt.shown = hunt.number;
   find("#find-hits").replaceChildren(...hits.map((hit, number) => {
     const one = document.createElement("div");
     Object.assign(one, { id: `find-${number}`, role: "option" });
@@ -263,7 +288,8 @@ document.addEventListener("keydown", (event) => {
     choose(hunt.chosen + (event.key === "ArrowDown" ? 1 : -1));
   } else if (box?.open && event.key === "Enter") {
     const hit = find("#find-hits [aria-selected=true]");
-    if (hit && hunt.timer === 0) { event.preventDefault(); box.close(); location.assign(hit.dataset.href); }
+    // hits of an earlier query are not what was asked for: the form leads to the page of all hits
+    if (hit && hunt.timer === 0 && hunt.shown === hunt.number) { event.preventDefault(); box.close(); location.assign(hit.dataset.href); }
   }
 });
 document.addEventListener("input", (event) => {
