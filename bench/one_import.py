@@ -1,6 +1,7 @@
 """One import as `relight import` does it, with a number of workers and with or without search.
 
-It writes the CPU seconds of the main process into a file. Forks share what is replaced here.
+It writes the CPU seconds of the main process into a file. Forks share what is replaced here. Other
+options are those of `relight import`.
 """
 
 import argparse
@@ -20,7 +21,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, help="worker processes (default: one a core)")
     parser.add_argument("--without-search", action="store_true", help="make and write no texts")
     parser.add_argument("--cpu", type=Path, help="the file for the seconds")
-    options = parser.parse_args()
+    options, more = parser.parse_known_args()
     if options.workers:
         vars(workers)["count_cores"] = lambda: options.workers
     if options.without_search:
@@ -30,7 +31,7 @@ def main() -> None:
         vars(search_index)["add_texts"] = lambda *_: None
     if options.cpu:
         _note_cpu(options.cpu)
-    sys.argv = ["relight", "import"]
+    sys.argv = ["relight", "import", *more]
     run()
 
 

@@ -1,13 +1,16 @@
 """Search: the size of its index, what it adds to an import, and how soon hits are shown."""
 
 import argparse
+import json
 import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from bench.labelled import read_sessions
 from bench.measure import Measured, best, judge, one_import, print_rows, run, tree
 from relight.reports.search import find_hits
 from relight.store import Store, open_store
@@ -34,32 +37,56 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench search")
     parser.add_argument("--mb", type=int, default=1000, help="size of the tree")
     parser.add_argument("--runs", type=int, default=3, help="runs of each; the best counts")
+    parser.add_argument("--data", type=Path, help="folder of recorded sessions, also measured")
     options = parser.parse_args(words)
     with tempfile.TemporaryDirectory() as folder:
         rows: list[Row] = [("what", "figure", "limit", "")]
-        rows += measure_index(Path(folder), options.mb, options.runs)
+        if options.data:
+            chats = ("--source", "chat", "--from", str(write_chats(Path(folder), options.data)))
+            rows += measure_index(Path(folder), Path(folder), options.runs, "recorded", chats)
+        name = f"{options.mb} MB"
+        rows += measure_index(Path(folder), tree(options.mb), options.runs, name)
         rows += measure_hits(Path(folder) / "with", options.runs)
     print_rows(rows)
     return int(any(row[3] == "MISSED" for row in rows))
 
 
-def measure_index(folder: Path, megabytes: int, runs: int) -> list[Row]:
-    """The import with and without the index, turn by turn: both see the same noise."""
-    source = tree(megabytes)
+def write_chats(folder: Path, data: Path) -> Path:
+    """Write recorded sessions as a chat file."""
+    chats = folder / "chats.jsonl"
+    with chats.open("w") as out:
+        for file in sorted(data.glob("*.jsonl.gz")):
+            for number, one in enumerate(read_sessions(file)):
+                line = {"id": f"{file.name}/{number}", "messages": one.messages}
+                out.write(f"{json.dumps(line)}\n")
+    return chats
+
+
+def measure_index(
+    folder: Path, source: Path, runs: int, name: str, chosen: Sequence[str] = ()
+) -> list[Row]:
+    """The import with and without the index, turn by turn: both see the same noise.
+
+    The limits are those of the generated tree, which is imported if nothing is chosen.
+    """
     spent: dict[str, list[float]] = {"with": [], "without": []}
     for _ in range(runs):
-        for name, command in (
-            ("without", one_import("--without-search")),
-            ("with", one_import()),
+        for kind, command in (
+            ("without", one_import("--without-search", *chosen)),
+            ("with", one_import(*chosen)),
         ):
-            home = folder / name
+            home = folder / kind
             shutil.rmtree(home, ignore_errors=True)
             environment = {"HOME": str(source), "RELIGHT_HOME": str(home), "TZ": "UTC"}
-            spent[name].append(run(command, environment).cpu_seconds)
-    sizes = {name: (folder / name / "relight.db").stat().st_size for name in spent}
+            spent[kind].append(run(command, environment).cpu_seconds)
+    sizes = {kind: (folder / kind / "relight.db").stat().st_size for kind in spent}
     grown = sizes["with"] / sizes["without"] - 1
     slower = min(spent["with"]) / min(spent["without"]) - 1
-    name = f"{megabytes} MB"
+    if chosen:
+        return [
+            (f"{name}: database", f"+{grown:.1%}", "", ""),
+            (f"{name}: CPU of import", f"+{slower:.1%}", "", ""),
+        ]
     return [
         (f"{name}: database", f"+{grown:.1%}", f"+{SIZE_LIMIT:.0%}", judge(grown, SIZE_LIMIT)),
         (f"{name}: CPU of import", f"+{slower:.1%}", f"+{CPU_LIMIT:.0%}", judge(slower, CPU_LIMIT)),
