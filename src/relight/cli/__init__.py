@@ -130,7 +130,7 @@ class LazyGroup(click.Group):
     cls=LazyGroup,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Every command has --help with an example. Start with: relight import",
+    epilog="Every command has --help with an example. To begin, run relight without a command.",
 )
 @click.option(
     "--home", metavar="DIR", help="Relight's folder (default: RELIGHT_HOME or ~/.relight)."
