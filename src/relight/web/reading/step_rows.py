@@ -71,7 +71,7 @@ class SpiralRow(Struct, frozen=True):
 
     @property
     def calls(self) -> int:
-        """How many of its calls are in this part of the session."""
+        """The number of its calls in this part of the session."""
         return sum(row.step.spiral is not None for row in self.rows)
 
 
