@@ -93,15 +93,16 @@ def test_a_page_takes_no_other_body_than_a_form(client: TestClient) -> None:
 
 def read_reason(text: str) -> str:
     (found,) = re.findall(r'<p class="small" id="no-template">(.*?)</p>', text, re.DOTALL)
-    return unescape(re.sub("<[^>]*>", "", found)).strip()
+    return unescape(re.sub("<[^>]*>", "", found.replace("<br>", " "))).strip()
 
 
 def try_to_capture(store: Store, name: str) -> str | None:
-    """Make a template of a session; return why not, as the command prints it."""
+    """Make a template of a session; return why not, as the command prints it, in one line."""
     try:
         capture_template(store, name)
     except RelightError as error:
-        return f"{error.message}: {error.hint}" if error.hint else error.message
+        # a page shows commands as code
+        return f"{error.message} {error.hint or ''}".strip().replace("`", "")
     return None
 
 
