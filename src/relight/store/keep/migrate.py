@@ -7,12 +7,14 @@ earlier sessions only by a rebuild. A store without the number was derived befor
 import os
 import re
 import sqlite3
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from relight.errors import RelightError, as_typed
 from relight.store import MIGRATIONS, Store
 from relight.store.sql import Connection
+from relight.times import find_zone
 
 # one more whenever a rule changes figures or outcomes that are already recorded
 RULES = 7
@@ -132,15 +134,12 @@ def split_statements(script: str) -> list[str]:
 
 def local_timezone() -> str:
     """Return the machine's zone by name: `TZ`, else the target of /etc/localtime, else UTC."""
-    from zoneinfo import ZoneInfo
-
     candidates = [os.environ.get("TZ", "").removeprefix(":")]
     target = re.search(r"zoneinfo/(.+)$", os.path.realpath("/etc/localtime"))
     if target:
         candidates.append(target[1])
     for name in candidates:
-        try:
-            return ZoneInfo(name).key
-        except (ValueError, OSError, LookupError):
-            continue
+        with suppress(ValueError, OSError, LookupError):
+            find_zone(name)
+            return name
     return "UTC"

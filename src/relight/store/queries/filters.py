@@ -10,7 +10,7 @@ from relight.names import find_model_name
 from relight.store import Store
 from relight.store.jobs import IS_NAMED_AFTER
 from relight.store.sql import like
-from relight.times import LATEST_MS
+from relight.times import LATEST_MS, find_zone
 
 LONGEST_NAME = 4000  # longer than the path of any folder
 # the sessions of jobs: of their runs, of earlier attempts, and those whose run a ledger has lost
@@ -151,11 +151,9 @@ def escape_like(text: str) -> str:
 
 def find_day_start(day: str, timezone: str, *, later_days: int = 0) -> int:
     """Return when a day, or one so many days later, begins, in Unix milliseconds."""
-    from zoneinfo import ZoneInfo
-
     try:
         begins = datetime.fromisoformat(day) + timedelta(days=later_days)
-        return round(begins.replace(tzinfo=ZoneInfo(timezone)).timestamp() * 1000)
+        return round(begins.replace(tzinfo=find_zone(timezone)).timestamp() * 1000)
     except (ValueError, OverflowError):
         # outside of the years of a clock
         return LATEST_MS if later_days else 0
