@@ -5,21 +5,26 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
+import relight
 from build_team import Laptop, Office, open_office
 from relight.config import Config
 from relight.intake.team_client import ServerError
+from relight.intake.wire import Naming
 from relight.store import Store
 from relight.store.members import make_token
 from relight.store.queries.runs import read_runs
+from relight.store.remote_runs import EndedRun
 from relight.store.team import read_own_id, read_target
 from relight.work.jobs import leases, slots
 from relight.work.jobs.board import BegunSlot, ServerBoard, StoreBoard
 from relight.work.jobs.claimed_run import complete_run
 from relight.work.jobs.job import JobDefinition, JobResult, JobRun
 from relight.work.jobs.registry import add_job, add_jobs
-from relight.work.jobs.remote import RemoteRuns
+from relight.work.jobs.remote import RemoteRuns, make_sent_result
 from relight.work.jobs.slots import begin, claim_due, find_claimed
 
 DAY_MS = 86_400_000
@@ -161,6 +166,39 @@ def test_a_run_of_the_server_is_a_run_of_the_machine_that_reports_its_end(
     assert len(read_runs(office.store)) == 1  # it is not pushed beside it
     remote.tick("me/2", free=1, now=NOW + 3)
     assert board.claim("me/3", limit=9) == []
+
+
+def test_a_result_of_another_machine_names_no_file_of_the_server_and_no_session_of_others(
+    office: Office, tmp_path: Path, clock: Clock
+) -> None:
+    """The server shows the file of an answer, and deletes it when it is old."""
+    add_job(office.store, job("tidy", place="any"), now=NOW - DAY_MS)
+    others, _ = add_host(office, tmp_path, "one")
+    with relight.record(others.store, session_id="private") as tracker:
+        tracker.turn(model="gpt-5.1", input_tokens=5, output_tokens=1)
+    others.push()
+    office.derive()
+    _, board = add_host(office, tmp_path, "two")
+    (run,) = board.claim("w", limit=1)
+    assert board.begin(run, "w")
+    session = "relight:private@one"
+    result = replace(DONE, answer_file="config.toml", session=session, earlier=[session])
+    assert board.finish(run, result, holder="w")
+    (there,) = read_runs(office.store)
+    assert (there.status, there.answer_file, there.session_id) == ("completed", None, None)
+    assert office.store.query("select count(*) from run_attempt") == [(0,)]
+
+
+def test_a_result_without_words_has_no_path_and_no_sentence() -> None:
+    fields = dict.fromkeys(EndedRun.__struct_fields__) | {
+        "status": "failed",
+        "outcome_evidence": '["it was the plumber"]',
+        "session": "relight:call the plumber",
+        "model": "/home/plumber/qwen.gguf",
+    }
+    ended = EndedRun(**fields)  # type: ignore[arg-type]
+    assert b"plumber" in msgspec.json.encode(make_sent_result(ended, Naming("m")))
+    assert b"plumber" not in msgspec.json.encode(make_sent_result(ended, Naming("m", hides=True)))
 
 
 class Worker:

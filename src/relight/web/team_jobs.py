@@ -3,7 +3,10 @@
 All times are the server's: a machine whose clock is wrong holds its lease like any other.
 """
 
+from msgspec.structs import replace
+
 from relight.store import Store
+from relight.store.derive.machines import find_foreign
 from relight.store.members import Machine, find_labels
 from relight.web.parameters import NoParameters
 from relight.web.team_request import TeamAction, TeamRequest
@@ -16,7 +19,8 @@ from relight.work.jobs.board import (
     StoreBoard,
     WrittenResponse,
 )
-from relight.work.jobs.slots import ANYWHERE
+from relight.work.jobs.job import JobResult
+from relight.work.jobs.slots import ANYWHERE, find_session_id
 
 
 def claim_runs(store: Store, request: TeamRequest, asked: ClaimRequest) -> ClaimedRuns:
@@ -51,7 +55,29 @@ def finish_run(store: Store, request: TeamRequest, sent: FinishRequest) -> Writt
     machine = request.find_machine(store)
     holder = name_holder(machine, sent.holder)
     board = find_board(store, machine)
-    return WrittenResponse(board.finish(request.run_id, sent.result, holder=holder))
+    result = keep_result(store, machine, sent.result)
+    return WrittenResponse(board.finish(request.run_id, result, holder=holder))
+
+
+def keep_result(store: Store, machine: Machine, sent: JobResult) -> JobResult:
+    """Return the result of a run that a machine may state.
+
+    Files are the server's own, which would show and delete them, and no session of another person
+    is the machine's.
+    """
+    sessions = {name: find_session_id(name) for name in (sent.session, *sent.earlier) if name}
+    with store.reading() as database:
+        foreign = find_foreign(database, sessions.values(), machine.person_id)
+    own = {name for name, found in sessions.items() if found not in foreign}
+    return replace(
+        sent,
+        session=sent.session if sent.session in own else None,
+        earlier=[name for name in sent.earlier if name in own],
+        answer=None,
+        answer_file=None,
+        delivery=None,
+        warnings=[],
+    )
 
 
 def name_holder(machine: Machine, holder: str) -> str:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from relight.errors import RelightError
 from relight.intake.pushed_facts import EVIDENCE
 from relight.intake.team_client import Line, ServerError, find_token
-from relight.intake.wire import Naming
+from relight.intake.wire import Naming, cut_model
 from relight.model import Usage, row_id
 from relight.store import Store
 from relight.store.remote_runs import (
@@ -106,13 +106,14 @@ class RemoteRuns:
     def _report_ended(self, ended: Sequence[EndedRun]) -> None:
         for one in ended:
             if one.store_id == self._target.store_id:
-                result = make_sent_result(one, Naming(self._target.machine), self._target.share)
+                naming = Naming(self._target.machine, self._target.share == "figures")
+                result = make_sent_result(one, naming)
                 self._board.finish(one.server_run_id, result, holder=one.holder)
             # the server that has another store now has no such run
             set_reported(self._store, one.run_id)
 
 
-def make_sent_result(ended: EndedRun, naming: Naming, share: str) -> JobResult:
+def make_sent_result(ended: EndedRun, naming: Naming) -> JobResult:
     """Return the result of a run as the server gets it; at the level of figures without words."""
     if ended.status is None:
         return JobResult(status="unknown", outcome="unknown", evidence=[GONE], attempts=0)
@@ -123,11 +124,11 @@ def make_sent_result(ended: EndedRun, naming: Naming, share: str) -> JobResult:
     return JobResult(
         status=ended.status,  # type: ignore[arg-type]
         outcome=ended.outcome or "unknown",  # type: ignore[arg-type]
-        evidence=ended.evidence if share == "tapes" else EVIDENCE,
+        evidence=EVIDENCE if naming.hides else ended.evidence,
         attempts=ended.attempts or 0,
         session=session,
         finished_at=ended.finished_at,
-        model=ended.model,
+        model=cut_model(ended.model) if naming.hides else ended.model,
         provider=ended.provider,
         cost_nanos=ended.cost_nanos,
         usage=Usage(

@@ -271,12 +271,13 @@ def finish(store: Store, run_id: int, result: JobResult, *, holder: str) -> bool
         run_id,
         end,
         holder=holder,
-        session_id=_session_id(result.session) if result.session else None,
-        earlier=[_session_id(name) for name in result.earlier],
+        session_id=find_session_id(result.session) if result.session else None,
+        earlier=[find_session_id(name) for name in result.earlier],
     )
 
 
-def _session_id(name: str) -> int:
+def find_session_id(name: str) -> int:
+    """Return the row id of a session from its name, `source:key`."""
     return row_id("session", *name.split(":", 1))
 
 
