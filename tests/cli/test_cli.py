@@ -131,7 +131,7 @@ def test_from_needs_one_source_and_an_existing_place(cli: Cli) -> None:
 
 
 def test_report_json_has_the_promised_figures(filled: Cli) -> None:
-    found = filled.json("report", "--by", "day,model", "--since", "all")
+    found = filled.json("report", "--by", "day,model,day", "--since", "all")
     assert found["by"] == ["day", "model"]
     for row in (*found["rows"], {"day": "", "model": "", **found["total"]}):
         assert {

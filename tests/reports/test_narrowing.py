@@ -57,6 +57,10 @@ def test_the_filter_in_the_way_is_named_with_what_is_there_without_it(store: Sto
     )
 
 
+def test_a_long_filter_is_not_repeated_whole(store: Store) -> None:
+    assert len(explain(store, Filter(project="x" * 400))) < 150
+
+
 def test_a_misspelt_name_is_answered_with_the_nearest_known_one(store: Store) -> None:
     found = explain_no_session(store, Filter(project="sohp", since="2026-01-01"))
     assert found is not None

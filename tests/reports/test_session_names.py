@@ -143,6 +143,12 @@ def test_runs_of_one_job_are_named_by_both_ends(tmp_path: Path, store: Store) ->
         find_session(store, "cron_4d9..1500")
 
 
+def test_a_name_of_thousands_of_characters_is_not_repeated_whole(store: Store) -> None:
+    with pytest.raises(MissingError) as raised:
+        find_session(store, "x" * 10_240)
+    assert len(raised.value.message) < 150
+
+
 def test_ends_that_fit_no_session_are_refused(store: Store) -> None:
     for typed in ("2026..zz", "..", "gone:2026..0000"):
         with pytest.raises(MissingError):

@@ -15,6 +15,7 @@ from relight.cli.options import (
     print_json,
     print_no_match,
     reading_command,
+    split_words,
 )
 from relight.errors import RelightError, as_typed
 from relight.reports import totals
@@ -98,7 +99,7 @@ def command(
     at list price unless the agent recorded it; turns without a price are counted. Times are in
     their order, all else is sorted by cost.
     """
-    keys = [key.strip() for key in by.split(",") if key.strip()]
+    keys = list(dict.fromkeys(split_words(by)))
     if not keys:
         raise click.UsageError(f"--by needs a key: {', '.join(totals.KEYS)}")
     with _open(history, keys) as store:

@@ -8,6 +8,7 @@ from msgspec import Struct
 from relight.store import Store
 from relight.store.queries.filters import Filter, is_whole
 from relight.store.queries.listing import COUNTED, Listing, count_listed, select_sessions
+from relight.text import make_line
 
 # each filter in a sentence, in this order, and by its own name
 PHRASES = {
@@ -31,6 +32,7 @@ PHRASES = {
 DAYS = ("since", "until")
 # a name is near another one if so much of both is the same
 NEAR = 0.7
+NAMED_CHARACTERS = 60  # of a filter in a sentence
 Given = Mapping[str, Any]
 
 
@@ -165,7 +167,7 @@ def _describe(given: Given) -> str:
 
 
 def _say(name: str, value: object) -> str:
-    text = str(value)
+    text = make_line(value, NAMED_CHARACTERS)
     if text == '""':
         return f"without {'an' if name == 'experiment' else 'a'} {name}"
     if name in ("outcome", "category", "version", "arm"):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from relight.errors import MissingError
+from relight.errors import MissingError, describe
 from relight.reports.spirals import SessionSpiral, session_spirals
 from relight.reports.totals import ReportFigures, make_figures
 from relight.sources.resume import resume_line
@@ -113,7 +113,7 @@ def find_session(store: Store, name: str) -> int:
     if not found and name:
         found = queries.find_by_source(store, name, limit=MOST_NAMES)
     if not found:
-        raise MissingError(f"there is no session {name!r}", "`relight sessions` lists them")
+        raise MissingError(f"there is no session {describe(name)}", "`relight sessions` lists them")
     if len(found) > 1:
         names = [f"{one.source}:{one.key}" for one in found]
         short = shorten_names(store, names[:SHOWN_NAMES])
