@@ -20,7 +20,7 @@ from relight.work.jobs.board import (
     WrittenResponse,
 )
 from relight.work.jobs.job import JobResult
-from relight.work.jobs.slots import ANYWHERE, find_session_id
+from relight.work.jobs.slots import ANYWHERE, hash_session
 
 
 def claim_runs(store: Store, request: TeamRequest, asked: ClaimRequest) -> ClaimedRuns:
@@ -65,7 +65,7 @@ def keep_result(store: Store, machine: Machine, sent: JobResult) -> JobResult:
     Files are the server's own, which would show and delete them, and no session of another person
     is the machine's.
     """
-    sessions = {name: find_session_id(name) for name in (sent.session, *sent.earlier) if name}
+    sessions = {name: hash_session(name) for name in (sent.session, *sent.earlier) if name}
     with store.reading() as database:
         foreign = find_foreign(database, sessions.values(), machine.person_id)
     own = {name for name, found in sessions.items() if found not in foreign}

@@ -271,12 +271,12 @@ def finish(store: Store, run_id: int, result: JobResult, *, holder: str) -> bool
         run_id,
         end,
         holder=holder,
-        session_id=find_session_id(result.session) if result.session else None,
-        earlier=[find_session_id(name) for name in result.earlier],
+        session_id=hash_session(result.session) if result.session else None,
+        earlier=[hash_session(name) for name in result.earlier],
     )
 
 
-def find_session_id(name: str) -> int:
+def hash_session(name: str) -> int:
     """Return the row id of a session from its name, `source:key`."""
     return row_id("session", *name.split(":", 1))
 
