@@ -106,12 +106,22 @@ def test_a_table_of_sessions_fits_and_names_sessions_that_show_takes(
     text = filled.run("sessions", "--since", "all").stdout
     lines = text.splitlines()
     assert max(map(len, lines)) <= columns
-    shown = re.findall(r"claude-code:\S+", text)
+    shown = re.findall(r"claude-code:\S+", text.partition("continue one")[0])
     assert shown == ["claude-code:33333333", "claude-code:22222222", "claude-code:11111111"]
     assert all(filled.run("show", one).returncode == 0 for one in shown)
     assert "shop" in text
     assert "Task 2 of the invoice" in text
     assert ("claude-opus" in text) == (columns == 200)
+
+
+def test_a_list_names_the_command_that_continues_a_session(filled: Cli) -> None:
+    first = filled.json("sessions", "--since", "all")["sessions"][0]
+    assert first["resume"]
+    text = filled.run("sessions", "--since", "all").stdout
+    assert (
+        f"continue one in its agent: relight resume claude-code:{first['session_id'][12:20]}"
+        in text
+    )
 
 
 def test_outcomes_have_colours_in_a_terminal_only(filled: Cli) -> None:

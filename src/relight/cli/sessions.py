@@ -125,6 +125,9 @@ def _print(found: "SessionPage", short: dict[str, str], *, timezone: str) -> Non
     if any(one.points_to for one in rows):
         note = "success? and failure?: signs point there and prove nothing"
         screen.print_text(as_typed(f"{note}; `relight show` lists them"), style="dim")
+    if one := next((one for one in rows if one.resume), None):
+        hint = f"continue one in its agent: relight resume {short[one.session_id]}"
+        screen.print_text(as_typed(hint), style="dim")
     if found.next:
         least = " and more" if found.is_more else ""
         text = f"{len(rows):,} of {found.count:,}{least}: --limit shows more, --after {found.next}"
