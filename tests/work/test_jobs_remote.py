@@ -1,6 +1,7 @@
 """Jobs of a team: claimed over HTTP by the server's clock, each slot begun once by anybody."""
 
 import random
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,12 +14,13 @@ import relight
 from build_team import Laptop, Office, open_office
 from relight.config import Config
 from relight.intake.team_client import ServerError
-from relight.intake.wire import Naming
+from relight.intake.wire import Naming, Push, SentRun
 from relight.store import Store
 from relight.store.members import make_token
 from relight.store.queries.runs import read_runs
 from relight.store.remote_runs import EndedRun
 from relight.store.team import read_own_id, read_target
+from relight.store.team_facts import RunFigures
 from relight.work.jobs import leases, slots
 from relight.work.jobs.board import BegunSlot, ServerBoard, StoreBoard
 from relight.work.jobs.claimed_run import complete_run
@@ -187,6 +189,20 @@ def test_a_result_of_another_machine_names_no_file_of_the_server_and_no_session_
     (there,) = read_runs(office.store)
     assert (there.status, there.answer_file, there.session_id) == ("completed", None, None)
     assert office.store.query("select count(*) from run_attempt") == [(0,)]
+
+
+def test_no_machine_takes_a_slot_by_its_name(office: Office, tmp_path: Path, clock: Clock) -> None:
+    """A run of the server is known by its job and the time of its slot."""
+    add_job(office.store, job("tidy"), now=NOW - DAY_MS)
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(NOW / 1000))
+    host, _ = add_host(office, tmp_path, stamp)
+    target = read_target(host.store)
+    assert target is not None
+    figures = RunFigures(status="completed", outcome="success")
+    run = SentRun(source="relight", key="tidy", job="tidy", figures=figures)
+    marks = {"Machine": read_own_id(host.store), "Store": target.store_id}
+    host.line.send("POST", "/api/v1/tapes", Push(runs=[run]), **marks)
+    assert claim_names(office.store) == [f"tidy@{stamp}"]
 
 
 def test_a_result_without_words_has_no_path_and_no_sentence() -> None:

@@ -24,6 +24,8 @@ from relight.times import write_time
 Scope = Literal["push", "read", "label", "claim", "admin"]
 SCOPES: tuple[Scope, ...] = ("push", "read", "label", "claim", "admin")
 NAME = re.compile(r"\w[\w.@+-]{0,62}")
+# what may stand behind the `@` in keys of the server's own runs: the time of a slot
+OWN_ENDING = re.compile(r"\d{8}T\d{6}Z(\.\w+)?|team")
 NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 PREFIX = "relight_"
 COOKIE_MARK = "."
@@ -277,7 +279,8 @@ def join_machine(
         )
         return replace(known[0], name=name, share=share, push_mark=mark), known[0].share
     key = name.replace("@", "-")
-    if database.execute("select 1 from machine where key = ?", (key,)).fetchone():
+    is_taken = database.execute("select 1 from machine where key = ?", (key,)).fetchone()
+    if is_taken or OWN_ENDING.fullmatch(key):
         key = f"{key}-{store_id[:8]}"
     twin = copied_from and read(
         database,
