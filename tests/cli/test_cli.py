@@ -1,3 +1,4 @@
+import json
 import os
 import subprocess
 import sys
@@ -268,6 +269,15 @@ def test_hostile_text_cannot_move_the_cursor(cli: Cli) -> None:
         assert "\x1b" not in text
         assert "\u202e" not in text
         assert "[bold]x" in text or "evil" in text
+
+
+def test_doctor_asks_for_no_price_of_a_model_that_nobody_recorded(cli: Cli) -> None:
+    chat = cli.home / "talk.jsonl"
+    said = ("user", "Hi"), ("assistant", "Hello")
+    chat.write_text(f"{json.dumps([{'role': role, 'content': text} for role, text in said])}\n")
+    assert cli.run("import", "--source", "chat", "--from", str(chat)).returncode == 0
+    (advice,) = cli.json("doctor")["advice"]
+    assert advice == "1 turn has no recorded model, so no price"
 
 
 def test_doctor_shows_all_there_is(filled: Cli) -> None:

@@ -213,7 +213,12 @@ def _advise_on_prices(models: Sequence[UnpricedModel], is_free: bool) -> list[st
     """The settings that give models a price; local models have one setting in common."""
     advice = []
     local = [one for one in models if is_local_model(one.model, one.provider)]
-    if others := [_name(one) for one in models if one not in local]:
+    nameless = sum(one.turns for one in models if one.model is None and one not in local)
+    if nameless:
+        advice.append(
+            f"{plural(nameless, 'turn has', 'turns have')} no recorded model, so no price"
+        )
+    if others := [_name(one) for one in models if one.model is not None and one not in local]:
         advice.append(
             f'no price is known for {", ".join(others[:3])}: add [prices."{others[0]}"] to'
             " config.toml, then run `relight rebuild --prices`"
