@@ -38,7 +38,7 @@ from relight.store.queries.runs import read_runs
 from relight.store.team import count_due, read_target, write_target
 from relight.store.team_facts import RunFigures
 from relight.store.write.pushed import read_backlog
-from relight.store.write.sealed import Sealed
+from relight.store.write.sealed import CompactionRow, Sealed, TimingRow
 from relight.store.write.tape import compress
 
 OTHER = "22222222-bbbb-4bbb-8bbb-222222222222"
@@ -724,15 +724,52 @@ def test_a_hostile_message_costs_itself_alone(
     assert laptop.push().pending == 0
 
 
+def make_impossible() -> dict[str, wire.Push]:
+    """Messages of figures that would end pages in an error, or sums in an overflow."""
+    far = 1 << 62
+    sealed = Sealed(source="claude-code", before=Mark(path=""), after=Mark(path=""))
+    late = msgspec.structs.replace(sealed, compactions=[CompactionRow(1, far)])
+    long = msgspec.structs.replace(sealed, timings=[TimingRow(1, 1, "Bash", 5, far, None)])
+    parts = {
+        name: wire.SentPart(**PLAIN_PART | {"records": wire.write_figures(one)}, is_figures=True)
+        for name, one in (("late", late), ("long", long))
+    }
+    run: Any = {"source": "hermes", "key": "r"}
+    outcome: Any = {"source": "claude-code", "session": OTHER}
+    return {
+        "time of a run": wire.Push(
+            runs=[wire.SentRun(**run, figures=RunFigures(status="completed", started_at=far))]
+        ),
+        "cost of a run": wire.Push(
+            runs=[wire.SentRun(**run, figures=RunFigures(status="completed", cost_nanos=far))]
+        ),
+        "score": wire.Push(outcomes=[wire.SentOutcome(**outcome, score=float("nan"))]),
+        "use": wire.Push(uses=[wire.SentUse(session="x", skill="s", values={"completed_at": far})]),
+        "word of a use": wire.Push(
+            uses=[wire.SentUse(session="x", skill="s", values={"invoked_at": "never"})]
+        ),
+        **{name: wire.Push(parts=[part]) for name, part in parts.items()},
+    }
+
+
+@pytest.mark.parametrize("name", make_impossible())
+def test_a_figure_that_cannot_be_true_is_refused(office: Office, laptop: Laptop, name: str) -> None:
+    laptop.join("figures")
+    with pytest.raises(ServerError, match=r"cannot be (read|true)"):
+        laptop.line.send("POST", "/api/v1/tapes", make_impossible()[name], **headers(laptop))
+    assert laptop.push().pending == 0
+    office.derive()
+    assert sums(office.store) == sums(laptop.store)
+
+
 @pytest.mark.parametrize(
     "message",
     [
         wire.Push(parts=[wire.SentPart(**PLAIN_PART, position=1 << 63)]),
         wire.Push(parts=[wire.SentPart(**PLAIN_PART, raw_bytes=(1 << 64) - 1)]),
         wire.Push(forgotten=[(1 << 64) - 1]),
-        wire.Push(uses=[wire.SentUse(session="x", skill="s", values={"invoked_at": "never"})]),
     ],
-    ids=["position", "bytes", "forgotten", "use"],
+    ids=["position", "bytes", "forgotten"],
 )
 def test_a_value_that_no_row_can_have_is_refused_and_not_tried_again(
     office: Office, laptop: Laptop, message: wire.Push

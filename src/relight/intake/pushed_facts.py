@@ -6,9 +6,9 @@ jobs, skills and models, numbers and times.
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from msgspec import json
+from msgspec import Meta, ValidationError, convert, defstruct, json
 from msgspec.structs import replace
 
 from relight.errors import DamagedTapeError
@@ -23,7 +23,7 @@ from relight.intake.wire import (
     keep_tool,
     make_figures,
 )
-from relight.model import row_id
+from relight.model import WHOLE_TOKENS, Count, Moment, Nanos, row_id
 from relight.redact import redact_text
 from relight.store import Store
 from relight.store.derive.machines import find_foreign
@@ -42,11 +42,21 @@ from relight.store.team_facts import (
     write_runs,
     write_use,
 )
+from relight.store.write.pushed import BadPartError
 from relight.store.write.tape import read_part
 
 JUDGED = ("outcome", "points_to", "task_type", "category", "score")
 # what a use says in a person's or a program's own words
 WORDS = ("end_reason", "cost_source")
+Amount = Annotated[float, Meta(ge=-1e12, le=1e12)]
+NUMBERS: dict[str, Any] = {
+    **dict.fromkeys(WHOLE_TOKENS, Count),
+    **dict.fromkeys(("invoked_at", "completed_at"), Moment),
+    **dict.fromkeys(("duration_seconds", "quality_score", "share"), Amount),
+    "cost_nanos": Nanos,
+    "success": Literal[0, 1],
+}
+UseFacts = defstruct("UseFacts", [(name, NUMBERS.get(name, str) | None, None) for name in FACTS])
 EVIDENCE = ["as its own machine reports it"]
 
 
@@ -198,6 +208,10 @@ def take_uses(database: Connection, machine: Machine, sent: Sequence[SentUse]) -
         source, colon, key = one.session.partition(":")
         name = f"{source}:{naming.name_session(source, key)}" if colon else None
         values = {key: value for key, value in one.values.items() if key in FACTS}
+        try:
+            convert(values, UseFacts)
+        except ValidationError as error:
+            raise BadPartError(f"a use of {one.skill[:100]!r} cannot be read: {error}") from error
         if "job_id" in values:
             values["job_id"] = f"{values['job_id']}@{machine.key}"
         fact = SkillFact(

@@ -7,9 +7,10 @@ them can be killed at any moment: what was acknowledged is stored, and nothing c
 
 import time
 from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from relight.errors import RefusedValueError, RelightError
 from relight.intake.importing import PIECE_SECONDS
@@ -30,6 +31,7 @@ from relight.intake.wire import (
     write_figures,
 )
 from relight.intake.workers import Lost, Workers
+from relight.model import Moment
 from relight.redact import redact
 from relight.store import Store, search_index
 from relight.store.derive import outcomes
@@ -79,6 +81,7 @@ PARTS_AT_ONCE = 32
 # rows that no database takes: their part is given up, and the others are written
 REFUSED = (ValueError, OverflowError, TypeError, RefusedValueError)
 TARGET = "relight.intake.take:answer_pushed"
+Size = Annotated[int, Meta(ge=-(10**13), le=10**13)]
 
 
 class QueueFullError(RelightError):
@@ -204,7 +207,24 @@ def _check_figures(naming: Naming, part: SentPart) -> Sealed:
         foreign = [one for one in names if not one.endswith(f"@{naming.machine}")]
         if foreign:
             raise BadPartError(f"a session of {part.source} is not of machine {naming.machine}")
+    try:
+        _check_numbers(sealed)
+    except msgspec.ValidationError as error:
+        raise BadPartError(f"a figure cannot be true: {error}") from error
     return remove_words(sealed)
+
+
+def _check_numbers(sealed: Sealed) -> None:
+    """Raise if a time or a size of rows whose types allow any number would break pages or sums."""
+    others = (sealed.skills, sealed.timings, sealed.limits, sealed.compactions)
+    moments: list[int | None] = [one.at for rows in others for one in rows]
+    moments += [one.ends_at for one in sealed.limits]
+    sizes: list[int | None] = [one.duration_ms for one in sealed.timings]
+    for call in sealed.calls:
+        moments += [call.at, call.finished_at]
+        sizes += [call.duration_ms, call.arguments_bytes, call.result_bytes]
+    msgspec.convert(moments, list[Moment | None])
+    msgspec.convert(sizes, list[Size | None])
 
 
 def _write_outcomes(database: Connection, machine: Machine, naming: Naming, push: Push) -> None:

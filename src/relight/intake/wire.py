@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from relight.model import OutcomeName, Parsed, Session, Turn, hash_names, row_id
+from relight.model import Moment, OutcomeName, Parsed, Session, Turn, hash_names, row_id
 from relight.names import cut_project
 from relight.sources import SOURCES, find_source, is_source
 from relight.store.team_facts import RunFigures
@@ -53,7 +53,7 @@ class SentPart(Struct, frozen=True, kw_only=True):
     generation: Annotated[int, Meta(ge=0)] = 0
     position: Annotated[int, Meta(ge=0)] = 0
     modified_ns: int = 0
-    recorded_at: Annotated[int, Meta(ge=0)] = 0
+    recorded_at: Moment = 0
     raw_bytes: Annotated[int, Meta(ge=0)] = 0
     state: bytes = b""
     records: bytes
@@ -69,7 +69,7 @@ class SentOutcome(Struct, frozen=True, kw_only=True):
     points_to: OutcomeName | None = None
     task_type: str | None = None
     category: str | None = None
-    score: float | None = None
+    score: Annotated[float, Meta(ge=0, le=1)] | None = None
     is_label: bool = False
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from relight.model import Count, Moment, Nanos
 from relight.store import Store
 from relight.store.derive import outcomes
 from relight.store.derive.skills import facts, uses
@@ -24,18 +25,18 @@ class RunFigures(Struct, frozen=True):
     """The columns of `run` that say how a run went, without any words."""
 
     status: str
-    scheduled_for: int | None = None
-    started_at: int | None = None
-    finished_at: int | None = None
+    scheduled_for: Moment | None = None
+    started_at: Moment | None = None
+    finished_at: Moment | None = None
     outcome: str | None = None
-    attempts: int | None = None
+    attempts: Count | None = None
     model: str | None = None
     provider: str | None = None
-    cost_nanos: int | None = None
-    input_tokens: int | None = None
-    cache_read_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    output_tokens: int | None = None
+    cost_nanos: Nanos | None = None
+    input_tokens: Count | None = None
+    cache_read_tokens: Count | None = None
+    cache_write_tokens: Count | None = None
+    output_tokens: Count | None = None
     failure_kind: str | None = None
 
 
