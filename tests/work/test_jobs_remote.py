@@ -184,6 +184,8 @@ def test_a_result_of_another_machine_names_no_file_of_the_server_and_no_session_
     (run,) = board.claim("w", limit=1)
     assert board.begin(run, "w")
     session = "relight:private@one"
+    with pytest.raises(ServerError, match="cannot be read"):  # no page could show the year
+        board.finish(run, replace(DONE, finished_at=1 << 62), holder="w")
     result = replace(DONE, answer_file="config.toml", session=session, earlier=[session])
     assert board.finish(run, result, holder="w")
     (there,) = read_runs(office.store)

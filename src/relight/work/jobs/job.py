@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from relight.config import Config
 from relight.errors import ParameterError, RelightError
-from relight.model import OutcomeName, Usage
+from relight.model import Count, Moment, Nanos, OutcomeName, Usage
 from relight.store import Store
 
 RUNNERS = ("chat", "command")
@@ -102,14 +102,14 @@ class JobResult(Struct, frozen=True, kw_only=True):
     status: Literal["completed", "failed", "refused", "unknown"]
     outcome: OutcomeName
     evidence: list[str]
-    attempts: int = 1
+    attempts: Count = 1
     session: str | None = None
     earlier: list[str] = []
     # end of the work, before delivery; None if unknown
-    finished_at: int | None = None
+    finished_at: Moment | None = None
     model: str | None = None
     provider: str | None = None
-    cost_nanos: int | None = None
+    cost_nanos: Nanos | None = None
     usage: Usage | None = None
     answer: str | None = None
     # path of the answer's file, relative to the home folder
@@ -120,7 +120,7 @@ class JobResult(Struct, frozen=True, kw_only=True):
     # a kind of `data/failures.toml`; None if the run did not fail, or for a reason without a kind
     failure_kind: str | None = None
     # the other side asked for no attempt before this
-    retry_at: int | None = None
+    retry_at: Moment | None = None
 
 
 class Execute(Protocol):
