@@ -85,3 +85,11 @@ def test_forks_do_not_hold_one_anothers_pipes() -> None:
     opened = {process: number for process, _, number in (one.partition(b" ") for one in found)}
     assert len(opened) == 3
     assert len(set(opened.values())) == 1
+
+
+def test_finished_workers_end_while_the_caller_goes_on() -> None:
+    with Workers(2, "builtins:bytes", message_seconds=60) as pool:
+        assert set(pool.responses([b"one", b"two"])) == {b"one", b"two"}
+        children = [child for child in pool._children if child is not None]
+        pool.finish()
+        assert [child.wait() for child in children] == [0, 0]
