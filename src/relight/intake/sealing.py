@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
+from relight.config import Settings
 from relight.errors import RelightError
 from relight.intake.importing import Imported, Work
 from relight.intake.workers import Lost, Workers
@@ -15,10 +16,12 @@ from relight.judging.admissions import admit
 from relight.judging.failures import read_kinds
 from relight.judging.verdicts.rules import read_rules
 from relight.model import Mark, Piece, Unreadable
+from relight.prices import read_lists
 from relight.redact import redact
 from relight.sources import find_source
 from relight.sources.files import CHUNK_BYTES, read_piece
 from relight.store import Store
+from relight.store.derive.pricing import find_price_settings
 from relight.store.write.seal import prepare_piece, seal
 from relight.store.write.sealed import Sealed
 from relight.store.write.tape import load_zstd
@@ -41,13 +44,15 @@ Progress = Callable[[int, int], None]
 class SealTask(Struct, frozen=True):
     """Files or pieces for a worker process to seal, with the store's redaction key and time zone.
 
-    Pieces are those of a source that fetches them, all from one file.
+    Pieces are those of a source that fetches them, all from one file. Turns are priced by these
+    settings, if any.
     """
 
     work: list[Work]
     key: bytes
     timezone: str
     pieces: list[Piece] = []
+    settings: Settings | None = None
 
 
 class SealedFiles(Struct, frozen=True):
@@ -81,7 +86,7 @@ def seal_task(task: SealTask) -> SealedFiles:
             read = find_source(piece.source).read
             going_on = go_on(piece, sealed[-1] if sealed else None)
             found = seal(going_on, read, key=task.key, timezone=task.timezone)
-            sealed.append(prepare_piece(found))
+            sealed.append(prepare_piece(found, task.settings))
     except Exception as error:  # noqa: BLE001 - one file must not stop the others
         return SealedFiles(sealed, trouble=describe_error(error))
     return SealedFiles(sealed, left)
@@ -119,7 +124,8 @@ def _seal_next(work: Work, task: SealTask) -> tuple[Sealed, bool]:
 def _seal_stretch(work: Work, task: SealTask, chunk_bytes: int) -> tuple[Sealed, bool]:
     piece, has_more = read_piece(work.source, work.origin, work.mark, chunk_bytes=chunk_bytes)
     read = find_source(work.source).read
-    return prepare_piece(seal(piece, read, key=task.key, timezone=task.timezone)), has_more
+    sealed = seal(piece, read, key=task.key, timezone=task.timezone)
+    return prepare_piece(sealed, task.settings), has_more
 
 
 def describe_error(error: Exception) -> str:
@@ -165,6 +171,7 @@ def load_rules(store: Store, compiling: Thread | None, *, is_shared: bool) -> No
         read_rules()
         read_kinds()
         admit("")
+        read_lists()
     if compiling:
         compiling.join()  # a fork must not have another thread
     redact(b"\n", key=store.redaction_key)
@@ -180,6 +187,7 @@ class Intake:
         self.store = store
         self.counts: dict[str, Imported] = {}
         self.recorder = Recorder(store)
+        self.settings = find_price_settings(store.config)
         self.pool = pool
         self.progress = progress or _ignore
         self.total = self.done = 0
@@ -227,7 +235,8 @@ class Intake:
 
     def _encode(self, work: Sequence[Work] = (), pieces: Sequence[Piece] = ()) -> bytes:
         key, timezone = self.store.redaction_key, self.store.timezone
-        return msgspec.msgpack.encode(SealTask(list(work), key, timezone, list(pieces)))
+        task = SealTask(list(work), key, timezone, list(pieces), self.settings)
+        return msgspec.msgpack.encode(task)
 
     def _import_files(self, files: Sequence[Work]) -> None:
         """Seal in worker processes; this one prices and writes meanwhile."""

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight import __version__
+from relight.config import Settings
 from relight.data import read_data
 from relight.model import Cost, Turn, Usage
 from relight.names import blake2b, find_model_name
@@ -30,7 +31,7 @@ from relight.store.sql import Connection, insert, replacing
 from relight.times import day_reader
 
 if TYPE_CHECKING:
-    from relight.store.write.sealed import TurnRow
+    from relight.store.write.sealed import Sealed, TurnRow
 
 # the short name of the model in a column or expression
 NAMED = "coalesce((select name from model_alias where model_alias.model = {0}), {0})"
@@ -143,22 +144,15 @@ class PriceRow(Struct, frozen=True):
     list_version: str
 
 
-class Pricing:
+class Pricer:
     """Prices turns by the source's figure, else the user's config, else the price lists.
 
-    What a plan in the user's config pays for is included, at that price. A rebuild passes
-    `find_recorded`, so that a turn with unchanged tokens keeps its cost.
+    It knows no store, so worker processes do it. Settings with plans are for `Pricing`.
     """
 
-    def __init__(self, store: Store, find_recorded: FindRecorded | None = None) -> None:
-        self.store = store
-        self.find_recorded = find_recorded
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
         self._lists: dict[tuple[str | None, str | None], PriceList | None] = {}
-        self._found: list[PriceRow] = []
-
-    def price(self, turn_id: int, turn: Turn, *, source: str | None = None) -> Cost:
-        """Return the cost of a turn; without its source no plan in the config pays for it."""
-        return self._price(turn_id, turn, turn.cost or UNKNOWN, source)
 
     def price_row(self, row: "TurnRow", source: str) -> "TurnRow":
         """Return the row of a turn at its cost; it has the one that the source states, if any."""
@@ -166,21 +160,64 @@ class Pricing:
         cost = self._price(row.id, row, given, source)
         return replace(row, cost_nanos=cost.nanos, cost_status=cost.status, cost_source=cost.source)
 
+    def _price(
+        self, _turn_id: int, turn: "Turn | TurnRow", given: Cost, _source: str | None
+    ) -> Cost:
+        if given.nanos is not None:
+            return given
+        return price_usage(
+            turn.usage,
+            self.find_list(turn.model, turn.provider),
+            at=turn.at or 0,
+            calls=max(turn.calls, 1),
+            included=given.status == "included",
+        )
+
+    def find_list(self, model: str | None, provider: str | None) -> PriceList | None:
+        """Return the prices of a model, which are looked up once."""
+        names = (model, provider)
+        if names not in self._lists:
+            self._lists[names] = None if model is None else self._find_list(model, provider)
+        return self._lists[names]
+
+    def _find_list(self, model: str, provider: str | None) -> PriceList | None:
+        return find_price(model, provider, config=self.settings)
+
+
+class Pricing(Pricer):
+    """Prices turns that are recorded, and caches prices in the store.
+
+    What a plan in the user's config pays for is included, at its price. A rebuild passes
+    `find_recorded`, so that a turn with unchanged tokens keeps its cost.
+    """
+
+    def __init__(self, store: Store, find_recorded: FindRecorded | None = None) -> None:
+        super().__init__(store.config)
+        self.store = store
+        self.find_recorded = find_recorded
+        self._found: list[PriceRow] = []
+
+    def price(self, turn_id: int, turn: Turn, *, source: str | None = None) -> Cost:
+        """Return the cost of a turn; without its source no plan in the config pays for it."""
+        return self._price(turn_id, turn, turn.cost or UNKNOWN, source)
+
+    def price_piece(self, piece: "Sealed") -> list["TurnRow"]:
+        """Return the rows of a piece's turns at their costs, which a worker may have found."""
+        from relight.store.write.sealed import list_turns
+
+        if not piece.is_priced:
+            return [self.price_row(row, piece.source) for row in list_turns(piece)]
+        for names in {(row.model, row.provider) for row in piece.turn_rows if not _is_given(row)}:
+            self.find_list(*names)  # for the cache
+        return piece.turn_rows
+
     def _price(self, turn_id: int, turn: "Turn | TurnRow", given: Cost, source: str | None) -> Cost:
-        usage = turn.usage
         if self.find_recorded and (recorded := self.find_recorded(turn_id)):
             before, cost = recorded
-            if before == usage and given.nanos in (None, cost.nanos):
+            if before == turn.usage and given.nanos in (None, cost.nanos):
                 return cost
-        if given.nanos is None:
-            given = price_usage(
-                usage,
-                self.find_list(turn.model, turn.provider),
-                at=turn.at or 0,
-                calls=max(turn.calls, 1),
-                included=given.status == "included",
-            )
-        return self.include(given, source, turn.provider, at=turn.at)
+        cost = super()._price(turn_id, turn, given, source)
+        return self.include(cost, source, turn.provider, at=turn.at)
 
     def include(
         self, cost: Cost, source: str | None, provider: str | None, *, at: int | None
@@ -196,16 +233,7 @@ class Pricing:
     def _read_day(self) -> Callable[[int | None], str | None]:
         return day_reader(self.store.timezone)
 
-    def find_list(self, model: str | None, provider: str | None) -> PriceList | None:
-        """Return the prices of a model, which are looked up once."""
-        names = (model, provider)
-        if names not in self._lists:
-            self._lists[names] = self._find_list(model, provider)
-        return self._lists[names]
-
-    def _find_list(self, model: str | None, provider: str | None) -> PriceList | None:
-        if model is None:
-            return None
+    def _find_list(self, model: str, provider: str | None) -> PriceList | None:
         # the user's prices are never cached: they may change tomorrow
         if own := find_own_price(model, provider, self.store.config):
             return own
@@ -227,6 +255,19 @@ class Pricing:
         replaces = replacing(PriceRow, "model", "provider")
         insert(database, "price", self._found, on_conflict=replaces)
         self._found.clear()
+
+
+def find_price_settings(config: Settings) -> Settings | None:
+    """Return what workers need to price turns; None if plans may pay for them."""
+    if config.plans:
+        return None
+    is_free = config.local_models_are_free
+    return Settings(prices=config.prices, models=config.models, local_models_are_free=is_free)
+
+
+def _is_given(row: "TurnRow") -> bool:
+    """True if the source states the cost of a turn."""
+    return row.cost_source == "source"
 
 
 @cache

@@ -77,7 +77,7 @@ class Recorder:
         going = find_going(database, piece)
         if going is None:
             return False
-        turns = rows.price_turns(piece, self.pricing.price_row)
+        turns = self.pricing.price_piece(piece)
         aliases = self.store.config.models.aliases
         names = learn(database, {turn.model for turn in turns}, aliases)
         named = [replace(turn, model=names.get(turn.model, turn.model)) for turn in turns]
@@ -116,9 +116,7 @@ class Recorder:
             reports.write_reports(database, pieces, touched)
         for piece in pieces:
             touched |= rows.write_sessions(database, piece)
-        turns = [
-            turn for piece in pieces for turn in rows.price_turns(piece, self.pricing.price_row)
-        ]
+        turns = [turn for piece in pieces for turn in self.pricing.price_piece(piece)]
         models = {turn.model for turn in turns}
         models |= {session.model for piece in pieces for _, session in piece.sessions}
         models |= {total.model for piece in pieces for _, total in piece.totals}

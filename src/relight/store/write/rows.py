@@ -11,7 +11,7 @@ from msgspec.structs import asdict, replace
 from relight.judging.features import WordCounts
 from relight.model import TOKENS, Cost, CostStatus, Session, TokenColumns, row_id
 from relight.store.sql import Connection, greatest, insert, least, merge_rows, replacing, take_new
-from relight.store.write.sealed import Sealed, TurnRow, list_turns, name_tokens
+from relight.store.write.sealed import Sealed, TurnRow, name_tokens
 
 
 class SessionRow(Struct, frozen=True):
@@ -158,11 +158,6 @@ MERGE_SKILL_ENTRY = f"""
         at = {least("skill_entry.at", "excluded.at")},
         {_keep_first("skill_entry", "skill_version", "turn_id")}
 """
-
-
-def price_turns(piece: Sealed, price: Callable[[TurnRow, str], TurnRow]) -> list[TurnRow]:
-    """The rows of a piece's turns."""
-    return [price(turn, piece.source) for turn in list_turns(piece)]
 
 
 def write_turns(database: Connection, turns: Sequence[TurnRow]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from relight.chat.messages import read_object
+from relight.config import Settings
 from relight.judging.admissions import admit, hash_answer
 from relight.judging.features import count_words, fingerprint_call
 from relight.judging.kinds import Understood, understand_call
@@ -30,6 +31,7 @@ from relight.model import (
     row_id,
 )
 from relight.redact import DENSE, redact, redact_cell
+from relight.store.derive.pricing import Pricer
 from relight.store.derive.scores import measure_piece, write_work
 from relight.store.derive.search_text import make_texts
 from relight.store.limits import make_limit_row
@@ -75,11 +77,19 @@ def seal(piece: Piece, read: Read, *, key: bytes, timezone: str) -> Sealed:
     )
 
 
-def prepare_piece(piece: Sealed) -> Sealed:
-    """Return a piece with rows of turns and measures, which the writing process need not make."""
+def prepare_piece(piece: Sealed, settings: Settings | None = None) -> Sealed:
+    """Return a piece with rows of turns and measures, which the writing process need not make.
+
+    With settings its turns have a cost.
+    """
     measures = measure_piece(piece) if piece.before.offset == 0 else {}
     turns = list_turns(piece)
-    return msgspec.structs.replace(piece, turns=[], turn_rows=turns, measures=measures)
+    if settings is not None:
+        price = Pricer(settings).price_row
+        turns = [price(turn, piece.source) for turn in turns]
+    return msgspec.structs.replace(
+        piece, turns=[], turn_rows=turns, is_priced=settings is not None, measures=measures
+    )
 
 
 def seal_parsed(source: str, parsed: Parsed, *, key: bytes, timezone: str) -> Sealed:

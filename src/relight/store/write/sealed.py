@@ -150,8 +150,10 @@ class Sealed(Struct, frozen=True, kw_only=True):
     # by the hash of the answer
     admissions: dict[int, Admission] = {}
     turns: list[tuple[int, str | None, Turn]] = []
-    # turns as rows, which workers make of `turns`; a cost is the one that the source states
+    # turns as rows, which workers make of `turns`; unless they priced them, a cost is the one that
+    # the source states
     turn_rows: list[TurnRow] = []
+    is_priced: bool = False
     # of sessions that begin here, as far as these records go
     measures: dict[int, Measures] = {}
     reports: list[tuple[int, Turn]] = []
