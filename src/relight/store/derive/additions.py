@@ -9,13 +9,23 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from relight.model import AMOUNTS, TOKENS, WHOLE_TOKENS
+from relight.model import AMOUNTS
 from relight.store.derive.pricing import NAMED
-from relight.store.derive.rollup import OUTCOME, RANGES, CallDayRow
+from relight.store.derive.rollup import OUTCOME, CallDayRow
+from relight.store.derive.session_sums import (
+    NOTHING,
+    Counts,
+    HourRow,
+    Sums,
+    add_amount,
+    add_turn,
+    find_position,
+    make_hour,
+    make_position,
+)
 from relight.store.sql import Connection, column_list, greatest, insert, read, same
 from relight.store.write.sealed import CallRow, Sealed, TurnRow
 
-HOUR_MS = 3_600_000
 GOING = """
     select id as session_id, root_id, source, project, machine_id, title, told_outcome,
         started_at, ended_at,
@@ -77,9 +87,6 @@ COUNT_LATER = """
 
 GROUP = f"select day, {NAMED.format('turn.model')} as model, provider from turn where id = ?"
 
-Sums = dict[str, int | None]
-NOTHING: Sums = {name: None if name in TOKENS else 0 for name in AMOUNTS}
-
 
 class Group(Struct, frozen=True):
     """The day, model and provider of a roll-up row."""
@@ -125,35 +132,6 @@ class GoingSession(Struct, frozen=True):
     has_skills: bool
 
 
-class HourRow(Struct, frozen=True):
-    """A row of `session_hour`."""
-
-    session_id: int
-    hour: int
-    source: str
-    first_at: int
-    turns: int
-    unpriced_turns: int
-    tokens: int
-    nanos: int | None
-
-
-class PositionRow(Struct, frozen=True):
-    """A row of `position_day`."""
-
-    session_id: int
-    day: str
-    position: int
-    root_id: int
-    source: str
-    project: str | None
-    machine_id: int | None
-    tool_calls: int
-    tool_failures: int
-    failed_turns: int
-    failed_at: int | None
-
-
 def _add_all(table: str, names: Iterable[str]) -> str:
     return ", ".join(f"{name} = {table}.{name} + excluded.{name}" for name in names)
 
@@ -167,21 +145,6 @@ ADD_POSITION = f"""on conflict (session_id, day, position) do update set
     {_add_all("position_day", ("tool_calls", "tool_failures", "failed_turns"))},
     failed_at = {greatest("position_day.failed_at", "excluded.failed_at")}
 """
-
-
-class Counts(Struct):
-    """The calls added to one row of their sums."""
-
-    tool_calls: int = 0
-    tool_failures: int = 0
-    failed_turns: int = 0
-    at: int | None = None
-
-    def add(self, at: int | None, *, calls: int = 0, failures: int = 0, turns: int = 0) -> None:
-        self.tool_calls += calls
-        self.tool_failures += failures
-        self.failed_turns += turns
-        self.at = max((one for one in (self.at, at) if one is not None), default=None)
 
 
 class Additions:
@@ -201,10 +164,9 @@ class Additions:
         """Add a turn; a failed one is at the place of the tool call that it did not make."""
         day = turn.day or "unknown"
         group = Group(day, turn.model, turn.provider)
-        _add_turn(self._days, group, turn)
-        tokens = sum(getattr(turn, name) or 0 for name in WHOLE_TOKENS)
-        if tokens and turn.at is not None:
-            self._hours.append(_make_hour(self._going, turn, at=turn.at, tokens=tokens))
+        add_turn(self._days, group, turn)
+        if hour := make_hour(turn, self._going.source):
+            self._hours.append(hour)
         if turn.failure is not None:
             self._count(group, None, turn.failure).add(turn.at, turns=1)
             self._place(day, calls_before + 1).add(turn.at, turns=1)
@@ -242,18 +204,7 @@ class Additions:
         self._write_days(database, wall_ms)
         insert(database, "session_hour", self._hours, on_conflict=ADD_HOUR)
         self._write_calls(database)
-        rows = [
-            PositionRow(
-                **self._owner,
-                day=day,
-                position=position,
-                tool_calls=counts.tool_calls,
-                tool_failures=counts.tool_failures,
-                failed_turns=counts.failed_turns,
-                failed_at=counts.at,
-            )
-            for (day, position), counts in self._positions.items()
-        ]
+        rows = [make_position(self._owner, *one) for one in self._positions.items()]
         insert(database, "position_day", rows, on_conflict=ADD_POSITION)
 
     def _write_days(self, database: Connection, wall_ms: int) -> None:
@@ -289,15 +240,14 @@ class Additions:
 
     def _add(self, group: Group, calls: int, failures: int) -> None:
         found = self._days.setdefault(group, {**NOTHING})
-        _add(found, "tool_calls", calls)
-        _add(found, "tool_failures", failures)
+        add_amount(found, "tool_calls", calls)
+        add_amount(found, "tool_failures", failures)
 
     def _count(self, group: Group, tool: str | None, kind: str | None) -> Counts:
         return self._calls.setdefault((group, tool, kind), Counts())
 
     def _place(self, day: str, place: int) -> Counts:
-        position = max(first for first in RANGES if first <= max(place, 1))
-        return self._positions.setdefault((day, position), Counts())
+        return self._positions.setdefault((day, find_position(place)), Counts())
 
 
 def find_going(database: Connection, piece: Sealed) -> GoingSession | None:
@@ -360,39 +310,5 @@ def sum_turns(turns: Iterable[TurnRow]) -> dict[Group, Sums]:
     """Return the sums of turns by day, model and provider."""
     sums: dict[Group, Sums] = {}
     for turn in turns:
-        _add_turn(sums, Group(turn.day or "unknown", turn.model, turn.provider), turn)
+        add_turn(sums, Group(turn.day or "unknown", turn.model, turn.provider), turn)
     return sums
-
-
-def _add_turn(sums: dict[Group, Sums], group: Group, turn: TurnRow) -> None:
-    """Add a turn of a live session if it counts, as `rollup.IS_COUNTED` says."""
-    has_tokens = any(getattr(turn, name) for name in WHOLE_TOKENS)
-    if not (turn.calls > 0 or turn.cost_nanos != 0 or has_tokens):
-        return
-    found = sums.setdefault(group, {**NOTHING})
-    _add(found, "turns", turn.calls)
-    _add(found, "partial_turns", turn.calls if turn.usage_status == "partial" else 0)
-    _add(found, "unpriced_turns", (turn.calls or 1) if turn.cost_nanos is None else 0)
-    for name in TOKENS:
-        _add(found, name, getattr(turn, name))
-    is_included = turn.cost_status == "included"
-    _add(found, "included_nanos" if is_included else "cost_nanos", turn.cost_nanos or 0)
-
-
-def _make_hour(owner: GoingSession, turn: TurnRow, *, at: int, tokens: int) -> HourRow:
-    """Return what one turn adds to its hour, which ends with its last moment."""
-    return HourRow(
-        session_id=owner.session_id,
-        hour=max(at - 1, 0) // HOUR_MS,
-        source=owner.source,
-        first_at=at,
-        turns=1,
-        unpriced_turns=int(turn.cost_nanos is None),
-        tokens=tokens,
-        nanos=turn.cost_nanos,
-    )
-
-
-def _add(sums: Sums, name: str, value: int | None) -> None:
-    if value is not None:
-        sums[name] = (sums[name] or 0) + value

@@ -113,7 +113,7 @@ REFRESH_SILENT = f"""
 """
 
 
-class CallDayRow(Struct, frozen=True):
+class CallDayRow(Struct, frozen=True, array_like=True, gc=False):
     """A row of `call_day`."""
 
     session_id: int

@@ -14,7 +14,8 @@ from relight.model import Session
 from relight.store import Store, search_index
 from relight.store.derive import outcomes, rollup, scores, unanswered
 from relight.store.derive.pricing import Pricing, learn
-from relight.store.sql import Connection, list_marks
+from relight.store.derive.session_sums import WholeSums, find_sums, write_sums
+from relight.store.sql import Connection, list_marks, write_touched
 from relight.store.write import rows
 from relight.store.write.seal import list_originals, list_origins, redate, strip_piece
 from relight.store.write.sealed import Sealed
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 # sources that record sessions as they happen: no turn is in two sessions, and none has totals
 LIVE = frozenset(("relight",))
+# what these tables have changes the turns of sessions after they are summed
+CHANGING = ("call_report", "call_timing", "control_total", "machine_session")
 # of answers, a hundred bytes each
 MOST_ADMISSIONS = 20_000
 
@@ -131,17 +134,24 @@ class Recorder:
             self.admissions.clear()
         for piece in pieces:
             self.admissions.update(piece.admissions)
-        measured = scores.find_measured(pieces, touched - known.keys())
-        self.derive(database, touched, measured)
+        unread = touched - known.keys()
+        sums = find_sums(pieces, unread, set().union(*shared.values()))
+        measured = scores.find_measured(pieces, unread)
+        self.derive(database, touched, measured=measured, sums=sums)
         return new
 
     def derive(
         self,
         database: Connection,
         touched: set[int],
+        *,
         measured: Mapping[int, scores.Measured] | None = None,
+        sums: Mapping[int, WholeSums] | None = None,
     ) -> None:
-        """Write everything that is derived from the rows of these sessions."""
+        """Write everything that is derived from the rows of these sessions.
+
+        Some may have been measured and summed already.
+        """
         if _has_rows(database, "shared_turn"):
             from relight.store.derive import forks
 
@@ -167,8 +177,12 @@ class Recorder:
         scores.refresh(database, touched, measured)
         judged = outcomes.refresh(database, touched, self.admissions)
         # after the outcome, which is in its rows
-        rollup.refresh(database, touched)
-        _refresh_rebuilds(database, touched, self.pricing)
+        summed = (
+            write_sums(database, sums) if sums and not _has_rows(database, *CHANGING) else set()
+        )
+        rollup.refresh(database, touched - summed)
+        whole = {one for one in summed if sums and not sums[one].has_rebuilds}
+        _refresh_rebuilds(database, touched - whole, self.pricing)
         if _has_rows(database, "run"):
             from relight.store.derive.skills.scheduled import write_scheduled
 
@@ -227,6 +241,7 @@ def _write_side_records(database: Connection, pieces: Sequence[Sealed]) -> set[i
 
 
 def _refresh_rebuilds(database: Connection, touched: set[int], pricing: Pricing) -> None:
+    write_touched(database, touched)
     written = "session_id in (select id from touched) and cache_write_tokens > 0"
     if _has_rows(database, f"turn where {written}"):
         from relight.store.derive import cache_rebuilds

@@ -34,6 +34,7 @@ from relight.redact import DENSE, redact, redact_cell
 from relight.store.derive.pricing import Pricer
 from relight.store.derive.scores import measure_piece, write_work
 from relight.store.derive.search_text import make_texts
+from relight.store.derive.whole_sessions import sum_piece
 from relight.store.limits import make_limit_row
 from relight.store.write import tape
 from relight.store.write.sealed import (
@@ -80,16 +81,17 @@ def seal(piece: Piece, read: Read, *, key: bytes, timezone: str) -> Sealed:
 def prepare_piece(piece: Sealed, settings: Settings | None = None) -> Sealed:
     """Return a piece with rows of turns and measures, which the writing process need not make.
 
-    With settings its turns have a cost.
+    With settings its turns have a cost, and its sessions are summed.
     """
-    measures = measure_piece(piece) if piece.before.offset == 0 else {}
-    turns = list_turns(piece)
-    if settings is not None:
-        price = Pricer(settings).price_row
-        turns = [price(turn, piece.source) for turn in turns]
-    return msgspec.structs.replace(
-        piece, turns=[], turn_rows=turns, is_priced=settings is not None, measures=measures
-    )
+    replace, is_first = msgspec.structs.replace, piece.before.offset == 0
+    measures = measure_piece(piece) if is_first else {}
+    prepared = replace(piece, turns=[], turn_rows=list_turns(piece), measures=measures)
+    if settings is None:
+        return prepared
+    price = Pricer(settings).price_row
+    turns = [price(turn, piece.source) for turn in prepared.turn_rows]
+    priced = replace(prepared, turn_rows=turns, is_priced=True)
+    return replace(priced, sums=sum_piece(priced, settings.models.aliases)) if is_first else priced
 
 
 def seal_parsed(source: str, parsed: Parsed, *, key: bytes, timezone: str) -> Sealed:
@@ -167,6 +169,7 @@ def redate(piece: Sealed, timezone: str) -> Sealed:
         turns=[(found, read_day(turn.at), turn) for found, _, turn in piece.turns],
         turn_rows=[replace(turn, day=read_day(turn.at)) for turn in piece.turn_rows],
         calls=[replace(call, day=read_day(call.at)) for call in piece.calls],
+        sums={},
     )
 
 

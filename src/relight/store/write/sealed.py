@@ -29,6 +29,7 @@ from relight.model import (
 )
 from relight.prices import UNKNOWN
 from relight.store.derive.search_text import TextRow
+from relight.store.derive.session_sums import WholeSums
 from relight.store.limits import LimitReportRow
 from relight.store.write.set_aside import SetAside
 
@@ -156,6 +157,7 @@ class Sealed(Struct, frozen=True, kw_only=True):
     is_priced: bool = False
     # of sessions that begin here, as far as these records go
     measures: dict[int, Measures] = {}
+    sums: dict[int, WholeSums] = {}
     reports: list[tuple[int, Turn]] = []
     calls: list[CallRow] = []
     totals: list[tuple[int, Total]] = []
