@@ -341,7 +341,7 @@ def connect(path: Path, *, wait_seconds: float = BUSY_SECONDS) -> sqlite3.Connec
     with closed_on_error(connection):
         use_log(connection, wait_seconds=wait_seconds)
         connection.execute("pragma synchronous = normal")
-        connection.execute("pragma cache_size = -24000")
+        connection.execute("pragma cache_size = -16000")
         # a checkpoint waits for the disk, and writes a page once however often it changed before:
         # one for 16 MB, not for each 4
         connection.execute("pragma wal_autocheckpoint = 4000")
