@@ -89,6 +89,17 @@ def test_what_does_not_clear_the_bar_is_no_candidate(tmp_path: Path, facts: dict
         assert read_candidates(store) == []
 
 
+def test_a_session_that_only_points_to_a_success_is_not_read(tmp_path: Path) -> None:
+    with open_home(tmp_path, auto="off") as store:
+        sessions = import_sessions(store, tmp_path, [TASK])
+        store.config.templates.auto = "candidates"
+        with store.transaction() as database:
+            database.execute("update session set outcome = null, points_to = 'success'")
+        store.tapes_read = set()
+        assert propose_candidates(store, sessions) == []
+        assert store.tapes_read == set()
+
+
 def test_the_settings_say_what_an_import_does_with_good_sessions(tmp_path: Path) -> None:
     with open_home(tmp_path / "off", auto="off") as store:
         import_sessions(store, tmp_path / "off", [TASK])

@@ -139,17 +139,23 @@ def take_due(
     tape_bytes: int,
     complete: Sequence[str],
 ) -> list[int]:
-    """Return the touched and postponed sessions that clear the bar and are over.
+    """Return the touched and postponed sessions that clear the bar, are over, and succeeded.
 
     Sessions that clear the bar but may go on are postponed to a later call. The sources `complete`
-    record only sessions that are over, and a session with a recorded outcome has ended.
+    record only sessions that are over, and a session with a recorded outcome has ended. What only
+    points to a success makes no template, so such a session need not be read.
     """
+    from relight.store.derive.outcomes import read_proven  # loads the rules of verdicts
+
     source = f"source in ({list_marks(complete)})"
     is_over = f"coalesce(ended_at, 0) <= ? or {source} or told_outcome is not null"
     with store.transaction() as database:
         _insert_due(database, touched)
+        succeeded = "outcome = 'success'"
+        if read_proven(database):
+            succeeded += f" or {_HAS_PROMPTS}"
         rows = database.execute(
-            f"select session.id, {flag(is_over)}"
+            f"select session.id, {flag(is_over)}, {flag(succeeded)}"
             f" from session where {_clear_bar(database, bar)}"
             " and session.id in (select session_id from candidate_due)"
             " and (select sum(length(records)) from tape_part where session_id = session.id) <= ?"
@@ -157,8 +163,8 @@ def take_due(
             (over_before, *complete, tape_bytes),
         ).fetchall()
         database.execute("delete from candidate_due")
-        _insert_due(database, [found for found, is_ended in rows if not is_ended])
-    return [found for found, is_ended in rows if is_ended]
+        _insert_due(database, [found for found, is_ended, _ in rows if not is_ended])
+    return [found for found, is_ended, has_succeeded in rows if is_ended and has_succeeded]
 
 
 def postpone(store: Store, sessions: Collection[int]) -> None:
