@@ -64,22 +64,26 @@ SESSIONS = f"""
     ) as made
 """
 DAY = "to_char(to_timestamp(at / 1000) at time zone 'utc', 'YYYY-MM-DD')"
-FAILS = "mod(at, 20) = 3"
+# The number of a turn within its session goes with the session's: by the time alone either many
+# calls would fail or none, as the clock has it.
+_TURN = "mod(abs(session_id), 1000003) * 31 + mod(id # session_id, 1000) * 7919"
+FAILS = f"mod({_TURN}, 20) = 3"
+IS_REFUSED = f"mod({_TURN}, 250) = 0"
 IS_UNPRICED = "model like 'qwen%'"
 TURNS = f"""
     insert into turn (id, session_id, at, day, model, provider, calls, input_tokens,
         cache_read_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens, usage_status,
         cost_nanos, cost_status, cost_source, duration_ms, failure, failure_text, machine_id)
-    select id # number, id, at, {DAY}, model,
+    select id, session_id, at, {DAY}, model,
         case when model like 'claude%' then 'anthropic' when model like 'gpt%' then 'openai'
             else 'local' end,
         1, 10 + mod(at, 4000), mod(at, 90000), mod(at, 9000), 0, 10 + mod(at, 2500), 'final',
         case when {IS_UNPRICED} then null else 100000 + mod(at, 99999999) end,
         case when {IS_UNPRICED} then 'unknown' else 'estimated' end, 'prices.toml',
-        400 + mod(at, 40000), case when mod(at, 250) = 0 then 'rate_limit' end,
-        case when mod(at, 250) = 0 then '429 Too Many Requests' end, machine_id
+        400 + mod(at, 40000), case when {IS_REFUSED} then 'rate_limit' end,
+        case when {IS_REFUSED} then '429 Too Many Requests' end, machine_id
     from (
-        select id, number, model, machine_id,
+        select id # number as id, id as session_id, model, machine_id,
             started_at + (ended_at - started_at) * number / {TURNS_EACH} as at
         from session cross join generate_series(1, {TURNS_EACH}) as number
     ) as made

@@ -22,9 +22,9 @@ from relight.store.queries.failures import (
     POSITIONED,
     FailureGroup,
     read_failure_groups,
-    spread_calls,
 )
 from relight.store.queries.filters import Filter
+from relight.store.queries.tool_sums import spread_calls
 
 MISSING = "Exit code 127\nbash: line 1: nope: command not found"
 

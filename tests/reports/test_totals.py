@@ -9,8 +9,8 @@ from relight.reports.filters import read_filter
 from relight.reports.totals import KEYS, report
 from relight.store import Store
 from relight.store.queries.costs import CostSums, sum_cost, sum_costs
-from relight.store.queries.failures import count_tools
 from relight.store.queries.filters import Filter, find_first_day
+from relight.store.queries.tool_sums import count_tools
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 

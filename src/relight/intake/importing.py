@@ -128,6 +128,10 @@ def import_all(
         from relight.store.derive.scores import refresh_due
 
         refresh_due(store)
+    if touched:
+        from relight.store.derive.rollup import add_up_days
+
+        add_up_days(store)
     if store.has_rows("push_due"):
         from relight.intake.push import push_after_import
 

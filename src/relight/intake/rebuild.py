@@ -15,6 +15,7 @@ from relight.reports.tapes import DamagedTape, describe_damage, find_damaged
 from relight.sources import is_source
 from relight.store import Store, search_index
 from relight.store.derive.pricing import Pricing, refresh_aliases
+from relight.store.derive.rollup import add_up_days
 from relight.store.keep.derived import clear_index, drop_costs, keep_costs, read_taped_sources
 from relight.store.keep.migrate import note_rules
 from relight.store.keep.redaction import redact_tapes
@@ -83,6 +84,7 @@ def rebuild(
                 break
             except LostPartError as error:  # nothing was written: again, without its session
                 damaged.append((error.part, error.message))
+        add_up_days(store)
         found = [describe_damage(store, part, reason) for part, reason in damaged]
     return Rebuilt(count, found)
 

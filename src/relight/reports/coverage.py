@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from relight.stats.rates import ClusterSums, Interval, cluster_interval, wilson
 
 if TYPE_CHECKING:
-    from relight.store.queries.failures import CallSpread
+    from relight.store.queries.tool_sums import CallSpread
 
 MINIMUM_KNOWN = 5
 MINIMUM_SHARE = 0.3

@@ -8,7 +8,8 @@ from msgspec import Struct
 from relight.reports.totals import make_figures
 from relight.store import Store
 from relight.store.queries.filters import Filter, find_day_start
-from relight.store.queries.totals import GroupSums, sum_groups
+from relight.store.queries.sums import GroupSums
+from relight.store.queries.totals import sum_groups
 from relight.times import write_time
 
 TimeStep = Literal["hour", "day", "week", "month"]

@@ -14,15 +14,8 @@ from relight.model import TOKENS, WHOLE_TOKENS, TokenCounts
 from relight.store import Store
 from relight.store.queries import totals as queries
 from relight.store.queries.filters import Filter
-from relight.store.queries.totals import (
-    CALL_KEYS,
-    SUMS,
-    USAGE_KEYS,
-    GroupSums,
-    SessionCounts,
-    SessionName,
-    UsageSums,
-)
+from relight.store.queries.sums import GroupSums, SessionCounts, UsageSums
+from relight.store.queries.totals import CALL_KEYS, SUMS, USAGE_KEYS, SessionName
 
 KEYS = (*USAGE_KEYS, *CALL_KEYS)
 MOST_KEYS = 12

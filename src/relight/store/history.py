@@ -98,16 +98,21 @@ TABLES: dict[str, HistoryTable] = {
 VIEWS = """
     create view session as select * from sessions_rows
         qualify row_number() over (partition by id order by month desc) = 1;
-    create view listing as select id as root_id, outcome from session where is_listed = 1;
-    create view session_day as select usage_rows.*, listing.outcome, 0 as is_alone
-        from usage_rows left join listing using (root_id);
+    create view listing as select id as root_id, outcome, machine_id from session
+        where is_listed = 1;
+    create view session_day as select usage_rows.*, listing.outcome, 0 as is_alone,
+        listing.machine_id from usage_rows left join listing using (root_id);
     create view usage_day as select *, 0 as sessions, 0 as successes, 0 as failures,
         case when outcome in ('success', 'failure') then turns end as rated_turns,
         case when outcome in ('success', 'failure') then unpriced_turns end as rated_unpriced_turns,
         case when outcome in ('success', 'failure') then cost_nanos end as rated_cost_nanos
         from session_day;
-    create view call_day as select calls_rows.*, listing.outcome
-        from calls_rows left join listing using (root_id);
+    create view call_day as select calls_rows.*, listing.outcome, 0 as is_spread,
+        listing.machine_id from calls_rows left join listing using (root_id);
+    create view stale_day as select distinct day from calls_rows;
+    create table tool_day (day varchar, source varchar, project varchar, model varchar,
+        provider varchar, tool varchar, sessions bigint, successes bigint, failures bigint,
+        tool_calls bigint, tool_failures bigint);
     create view machine as select machine_id as id, max(machine) as name, machine_id as person_id
         from session where machine_id is not null group by machine_id;
     create view person as select machine_id as id, max(person) as name

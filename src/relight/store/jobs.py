@@ -18,6 +18,14 @@ IS_NAMED_AFTER = """
     and session.key >= 'cron_' || job.key || '_' and session.key < 'cron_' || job.key || '`'
     and session.key like 'cron%'
 """
+# the sessions of all jobs
+OF_JOBS = f"""
+    select session_id from run where session_id is not null
+    union
+    select session_id from run_attempt
+    union
+    select session.id from job join session on {IS_NAMED_AFTER}
+"""
 _SCHEDULED = "source = 'relight' and state = 'scheduled'"
 _DUE = """
     id, key, definition, next_run_at, (

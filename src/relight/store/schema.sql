@@ -1,4 +1,4 @@
--- Schema 58, written by `./dev docs` from the migrations; do not edit.
+-- Schema 59, written by `./dev docs` from the migrations; do not edit.
 CREATE TABLE meta (
     -- Facts about the store itself: the time zone of its days, the key that redaction hashes with,
     -- the weights of the score if they were fitted here, and the number of missed records.
@@ -314,7 +314,7 @@ CREATE TABLE call_day (
     failed_turns integer not null,
     last_at integer,
     machine_id integer
-, outcome text) strict;
+, outcome text, is_spread integer not null default 0) strict;
 CREATE INDEX call_day_by_session on call_day (session_id);
 CREATE TABLE listing (
     -- One narrow row for each session that reports count, with its sub-agents' figures, so that
@@ -342,7 +342,6 @@ CREATE TABLE listing (
     wall_ms integer not null,
     machine_id integer
 ) strict;
-CREATE INDEX listing_by_start on listing (began_at);
 CREATE INDEX listing_by_cost on listing (cost_nanos);
 CREATE INDEX listing_by_duration on listing (wall_ms);
 CREATE INDEX listing_by_turns on listing (turns);
@@ -1582,4 +1581,47 @@ end;
 CREATE INDEX session_by_project on session (
     project, (coalesce(machine_id, 0)), (coalesce(started_at, 0)) desc, id, root_id, ended_at,
     parent_kind, machine_id, started_at
+);
+CREATE TABLE tool_day (
+    -- The sum of the rows of `call_day` with the same day, source, project, model, provider, machine
+    -- and tool, of the sessions whose calls are all of one such day and the rest. `call_day` has
+    -- the others, with `is_spread`. A row without a tool counts the sessions that called any.
+    day text not null,
+    source text not null,
+    project text,
+    model text,
+    provider text,
+    machine_id integer,
+    tool text,
+    sessions integer not null,
+    successes integer not null,
+    failures integer not null,
+    tool_calls integer not null,
+    tool_failures integer not null,
+    -- sums of squares and products of the calls and failures of each session
+    calls_squared integer not null,
+    failed_squared integer not null,
+    calls_times_failed integer not null
+) strict;
+CREATE INDEX tool_day_by_day on tool_day (day);
+CREATE TABLE stale_day (
+    -- The days whose calls have changed since tool_day was written: their calls are read one by one
+    -- until the next import adds them up.
+    day text primary key
+) strict, without rowid;
+CREATE INDEX call_day_spread on call_day (day, tool) where is_spread = 1;
+CREATE TRIGGER call_day_added after insert on call_day begin
+    insert into stale_day (day) values (new.day) on conflict (day) do nothing;
+end;
+CREATE TRIGGER call_day_removed after delete on call_day begin
+    insert into stale_day (day) values (old.day) on conflict (day) do nothing;
+end;
+CREATE TRIGGER call_day_changed after update of root_id, day, source, project, model, provider, tool,
+    machine_id, outcome, tool_calls, tool_failures on call_day
+begin
+    insert into stale_day (day) values (old.day) on conflict (day) do nothing;
+    insert into stale_day (day) values (new.day) on conflict (day) do nothing;
+end;
+CREATE INDEX listing_by_start on listing (
+    began_at, root_id, outcome, turns, unpriced_turns, cost_nanos
 );

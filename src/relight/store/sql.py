@@ -190,9 +190,16 @@ def write_touched(database: Connection, sessions: Iterable[int]) -> None:
     database.executemany(
         "insert into touched (id) values (?) on conflict do nothing", [(one,) for one in sessions]
     )
+    count_rows(database, "touched")
+
+
+def count_rows(database: Connection, table: str) -> None:
+    """Let the engine know how long a temporary table is.
+
+    PostgreSQL takes one that it has not counted for a long one, and reads all turns.
+    """
     if not isinstance(database, sqlite3.Connection):
-        # PostgreSQL takes a table that it has not counted for a long one, and reads all turns
-        database.execute("analyze touched")
+        database.execute(f"analyze {table}")
 
 
 def make_id_table(database: Connection, name: str, columns: str = "") -> None:

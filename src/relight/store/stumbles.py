@@ -187,13 +187,14 @@ def read_causes(store: Store, roots: Sequence[int]) -> dict[int, set[Key]]:
 def read_stumbled(store: Store, chosen: Filter) -> list[TaughtSession]:
     """Return the newest sessions that stumbled, oldest first."""
     test, values = where(chosen)
-    if test:
-        test = f"and session.root_id in (select root_id from session_day {test})"
+    if test:  # few sessions stumbled: their days are looked up
+        test = f"and exists (select 1 from session_day {test} and root_id = session.root_id)"
     rows = store.read(
         _StumbledRow,
+        # a cross join keeps SQLite from going through all sessions in the order of their start
         "select session.id as session_id, root_id, started_at as at, found from stumble_reading"
-        " join session on session.id = stumble_reading.session_id"
-        f" where found like '{{\"stumbles\":[{{%' {test}"
+        " cross join session where session.id = stumble_reading.session_id"
+        f" and found like '{{\"stumbles\":[{{%' {test}"
         f" order by started_at desc nulls last, session.id limit {MOST_COUNTED}",
         values,
     )

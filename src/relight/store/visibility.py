@@ -22,7 +22,15 @@ HIDDEN = "1 = 0"
 RULES = {
     # the rows that say which project or machine they are of
     **dict.fromkeys(
-        ("session", "session_day", "usage_day", "call_day", "position_day", "listing"),
+        (
+            "session",
+            "session_day",
+            "usage_day",
+            "call_day",
+            "tool_day",
+            "position_day",
+            "listing",
+        ),
         f"({OF_PROJECT} or {OF_MACHINE})",
     ),
     # the rows of a session
@@ -78,6 +86,7 @@ RULES = {
     "meta": "key <> 'redaction_key'",
     "price": "1 = 1",
     "model_alias": "1 = 1",
+    "stale_day": "1 = 1",
     # the server's own affairs
     **dict.fromkeys(
         (

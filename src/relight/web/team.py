@@ -290,6 +290,7 @@ def run_deriver(home: str) -> None:
     from relight.intake.take import TARGET, Deriver
     from relight.intake.watching import open_watched
     from relight.intake.workers import Workers
+    from relight.store.derive.rollup import add_up_days
     from relight.web.watch import end_with_server, make_reporter
 
     report = make_reporter(sys.stdout.buffer)
@@ -308,6 +309,7 @@ def run_deriver(home: str) -> None:
                     done = deriver.run()
                     report(WatchReport("live"))
                     if not done:
+                        add_up_days(store)
                         if time.time() > prune_at:
                             prune_at = time.time() + PRUNE_SECONDS
                             prune_daily(store, now=int(time.time() * 1000))

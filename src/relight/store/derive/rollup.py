@@ -1,17 +1,31 @@
 """The roll-ups that reports add up, written in the same transaction as the rows they sum.
 
 `session_day` has usage by day and model, `call_day` has calls by tool and kind of failure,
-`session_hour` has turns by hour, `position_day` has calls by their place in the session.
+`session_hour` has turns by hour, `position_day` has calls by their place in the session. `tool_day`
+has the calls of all sessions by day and tool.
 """
 
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from relight.model import AMOUNTS, TOKENS, WHOLE_TOKENS
 from relight.store.derive.pricing import NAMED
-from relight.store.sql import Connection, add_up, flag, write_touched
+from relight.store.sql import (
+    Connection,
+    add_up,
+    count_if,
+    count_rows,
+    flag,
+    make_id_table,
+    write_touched,
+)
 from relight.times import day_reader
+
+if TYPE_CHECKING:
+    from relight.store import Store
 
 # The amounts of one turn. A failed call is no turn, but what it cost counts, or that its cost is
 # unknown; one that was refused adds nothing. A charge of skills counts the cost of included turns
@@ -214,6 +228,66 @@ ADD_POSITIONS = f"""
     ) as summed join session on session.id = summed.session_id
 """
 
+# A day is stale in `tool_day` if one of its sessions went on elsewhere, in another part of it.
+NOTE_PARTS = """
+    insert into stale_day (day) select distinct day from call_day
+    where session_id in (
+        select id from session where root_id in ({roots}) and id not in ({known})
+    )
+    on conflict (day) do nothing
+"""
+NOTE_TOUCHED = NOTE_PARTS.format(
+    roots="select root_id from session where id in (select id from touched)",
+    known="select id from touched",
+)
+
+# Calls of tools are added up by day behind the writing of calls. Triggers note the days whose calls
+# change, and reports read the calls of these days one by one: so the sums may be written any time.
+# Today and yesterday still change, and are left out. So many are added up in one transaction.
+DAYS_AT_ONCE = 20
+DAY_MS = 86_400_000
+PLACE = "day, source, project, model, provider, machine_id"
+TOOL_COLUMNS = f"""{PLACE}, tool, sessions, successes, failures, tool_calls, tool_failures,
+    calls_squared, failed_squared, calls_times_failed"""
+OF_DAYS = "day in (select day from chosen_day)"
+# the sessions of these days with calls in several places
+_DIFFER = " or ".join(
+    f"min({value}) <> max({value})"
+    for value in (
+        "day",
+        "source",
+        *(f"coalesce({name}, '(none)')" for name in ("project", "model", "provider")),
+        "coalesce(machine_id, 0)",
+    )
+)
+SPREAD_ROOTS = f"""
+    insert into spread_root (id) select root_id from call_day
+    where tool is not null and session_id in (
+        select id from session where root_id in (select root_id from call_day where {OF_DAYS})
+    )
+    group by root_id having {_DIFFER}
+"""
+MARK_SPREAD = """
+    update call_day set is_spread = 1 where is_spread = 0 and tool is not null
+        and session_id in (select id from session where root_id in (select id from spread_root))
+"""
+UNMARK_SPREAD = f"""
+    update call_day set is_spread = 0 where is_spread = 1 and {OF_DAYS}
+        and root_id not in (select id from spread_root)
+"""
+ADD_TOOLS = f"""
+    insert into tool_day ({TOOL_COLUMNS})
+    select {PLACE}, tool, count(*), {count_if("outcome = 'success'")},
+        {count_if("outcome = 'failure'")}, sum(calls), sum(failed),
+        sum(calls * calls), sum(failed * failed), sum(calls * failed)
+    from (
+        select {PLACE}, {{tool}} as tool, max(outcome) as outcome,
+            cast(sum(tool_calls) as bigint) as calls, cast(sum(tool_failures) as bigint) as failed
+        from call_day where {OF_DAYS} and tool is not null and is_spread = 0
+        group by {PLACE}, root_id{{key}}
+    ) as one group by {PLACE}, tool
+"""
+
 
 def days_of(database: Connection) -> Callable[[int | None], str | None]:
     """Return the function that gives the calendar day of a time in the store's time zone."""
@@ -231,6 +305,7 @@ def refresh(database: Connection, touched: Iterable[int]) -> None:
     _refresh_hours(database)
     _refresh_calls(database)
     _refresh_silent(database)
+    database.execute(NOTE_TOUCHED)
     # a session that turned out to be a part of another
     database.execute("delete from listing where parts = 0")
 
@@ -256,3 +331,37 @@ def _refresh_silent(database: Connection) -> None:
     read_day = days_of(database)
     values = [{"id": found, "day": read_day(at)} for found, at in silent]
     database.executemany(REFRESH_SILENT, values)
+
+
+def add_up_days(store: "Store", *, before: str | None = None) -> int:
+    """Add up the calls of the days that have changed, but the last ones; return how many.
+
+    `before` is the first of the last days, by default yesterday.
+    """
+    if before is None:
+        before = day_reader(store.timezone)(round(time.time() * 1000) - DAY_MS)
+    done = 0
+    while some := store.query(
+        f"select day from stale_day where day < ? order by day limit {DAYS_AT_ONCE}", (before,)
+    ):
+        with store.transaction() as database:
+            _add_up_tools(database, [day for (day,) in some])
+        done += len(some)
+    return done
+
+
+def _add_up_tools(database: Connection, days: Sequence[str]) -> None:
+    database.execute("create temp table if not exists chosen_day (day text primary key)")
+    database.execute("delete from chosen_day")
+    database.executemany("insert into chosen_day (day) values (?)", [(day,) for day in days])
+    count_rows(database, "chosen_day")
+    make_id_table(database, "spread_root")
+    database.execute("delete from spread_root")
+    database.execute(SPREAD_ROOTS)
+    count_rows(database, "spread_root")
+    database.execute(MARK_SPREAD)
+    database.execute(UNMARK_SPREAD)
+    database.execute(f"delete from tool_day where {OF_DAYS}")
+    database.execute(ADD_TOOLS.format(tool="tool", key=", tool"))
+    database.execute(ADD_TOOLS.format(tool="cast(null as text)", key=""))
+    database.execute(f"delete from stale_day where {OF_DAYS}")

@@ -6,13 +6,25 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from relight.store import Store
-from relight.store.jobs import IS_NAMED_AFTER
+from relight.store.jobs import OF_JOBS
 from relight.store.queries.filters import Filter, where
-from relight.store.queries.totals import DAYS, USAGE, GroupSums, sum_groups
+from relight.store.queries.sums import GroupSums
+from relight.store.queries.totals import DAYS, USAGE, sum_groups
 from relight.store.sql import count_if, read_usd
 
 # a cost from turns, unpriced turns and nano-dollars; null if no call has a price
 KNOWN_COST = "case when {1} < {0} or {1} = 0 or {2} <> 0 then {2} end"
+
+# sums of sessions that began at a moment or later
+SINCE = f"""
+    select {{sign}}count(*) as sessions, {{sign}}{count_if("outcome = 'success'")} as successes,
+        {{sign}}{count_if("outcome = 'failure'")} as failures,
+        {{sign}}{count_if("coalesce(outcome, 'unknown') = 'unknown'")} as unknown,
+        {{sign}}coalesce(sum(turns), 0) as turns,
+        {{sign}}coalesce(sum(unpriced_turns), 0) as unpriced_turns,
+        {{sign}}coalesce(sum(cost_nanos), 0) as nanos
+    from listing where began_at >= ?
+"""
 
 
 class CostSums(Struct, frozen=True):
@@ -105,26 +117,24 @@ class OtherSessions(Struct, frozen=True):
 
 
 def sum_sessions_since(store: Store, since: int) -> OtherSessions:
-    """Return the sums of sessions that began at a moment or later and belong to no run."""
-    sums = [
-        f"coalesce(sum(listing.{name}), 0)" for name in ("turns", "unpriced_turns", "cost_nanos")
-    ]
+    """Return the sums of sessions that began at a moment or later and belong to no run.
+
+    These are the sums of all, which an index has, less those of the runs.
+    """
+    names = ("sessions", "successes", "failures", "unknown", "turns", "unpriced_turns", "nanos")
+    sums = ", ".join(f"sum({name}) as {name}" for name in names)
+    known = KNOWN_COST.format("turns", "unpriced_turns", "nanos")
     return store.read(
         OtherSessions,
         f"""
-            select count(*) as sessions, {count_if("listing.outcome = 'success'")} as successes,
-                {count_if("listing.outcome = 'failure'")} as failures,
-                {count_if("coalesce(listing.outcome, 'unknown') = 'unknown'")} as unknown,
-                {KNOWN_COST.format(*sums)} as cost_usd,
-                coalesce(sum(listing.unpriced_turns), 0) as unpriced_turns
-            from listing join session on session.id = listing.root_id
-            where listing.began_at >= ?
-                and not exists (select 1 from run where run.session_id = listing.root_id)
-                and not exists (
-                    select 1 from run_attempt where run_attempt.session_id = listing.root_id
-                )
-                and not exists (select 1 from job where {IS_NAMED_AFTER})
+            select sessions, successes, failures, unknown, {known} as cost_usd, unpriced_turns
+            from (
+                select {sums} from (
+                    {SINCE.format(sign="")}
+                    union all {SINCE.format(sign="-")} and root_id in ({OF_JOBS})
+                ) as parts
+            ) as sums
         """,
-        (since,),
+        (since, since),
         {"cost_usd": read_usd},
     )[0]

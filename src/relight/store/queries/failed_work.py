@@ -36,11 +36,14 @@ SESSION_COST = KNOWN_COST.format("listing.turns", "listing.unpriced_turns", "lis
 RUN_AT = "coalesce(run.finished_at, run.started_at, run.scheduled_for)"
 SESSION_AT = "coalesce(session.ended_at, session.started_at)"
 # as in the roll-ups, what has no time is after every first day and on no last one
-PLACES = [f"{at[:-1]}, 9223372036854775807)" for at in (RUN_AT, SESSION_AT)]
+LATEST = 9_223_372_036_854_775_807
+PLACES = [f"{at[:-1]}, {LATEST})" for at in (RUN_AT, SESSION_AT)]
 IS_LAST = flag("""not exists (
     select 1 from run as later where later.job_id = run.job_id
         and later.started_at > run.started_at and later.status <> 'running'
 )""")
+# a failed session that belongs to no failed run
+IS_ALONE = "session.outcome = 'failure' and session.id not in (select session_id from covered)"
 # the scheduler's ledger may have lost the run of a session that is named after its job
 FAILED = f"""
     with failed_run as ({FAILED_RUNS}),
@@ -97,11 +100,23 @@ FAILED = f"""
     left join job as lost on session.key >= 'cron_' and session.key < 'cron`'
         and {IS_NAMED_AFTER.replace("job.", "lost.")}
         and not exists (select 1 from run where run.session_id = session.id)
-    where session.outcome = 'failure' and session.id not in (select session_id from covered)
-        and {{session_test}}
+    where {IS_ALONE} and {{session_test}}
 """
 
 
+# The newest failed sessions, by the index of failed sessions; the others need not be put together.
+# Those without a time are the last.
+NEWEST = f"""
+    select id from (
+        select session.id from session where {{test}} and {PLACES[1]} < {LATEST}
+        order by {PLACES[1]} desc, session.source || ':' || session.key limit {{limit}}
+    ) as timed
+    union all
+    select id from (
+        select session.id from session where {{test}} and {PLACES[1]} = {LATEST}
+        order by session.source || ':' || session.key limit {{limit}}
+    ) as untimed
+"""
 # alike failures together, with the session of the newest; other columns would be sorted too
 GROUPS = """
     select what, job, job_name, count(*) as failures, sum(cost_usd) as cost_usd,
@@ -194,7 +209,7 @@ class FailedGroup(FailedTally, frozen=True):
 
 def read_newest_failed(store: Store, chosen: Filter, *, limit: int) -> list[FailedRow]:
     """Return the newest failed runs and sessions, the newest first."""
-    failed, values = _select(store, chosen)
+    failed, values = _select(store, chosen, limit=limit)
     return store.read(
         FailedRow,
         f"select {column_list(FailedRow)} from {failed}"
@@ -229,8 +244,13 @@ def tally_failed(store: Store, chosen: Filter) -> list[FailedTally]:
     return store.read(FailedTally, TALLIES.format(failed=failed), values, formats)
 
 
-def _select(store: Store, chosen: Filter) -> tuple[str, list[str | int]]:
-    """Return the failures that a filter chooses as a table with its test, and the values."""
+def _select(
+    store: Store, chosen: Filter, *, limit: int | None = None
+) -> tuple[str, list[str | int]]:
+    """Return the failures that a filter chooses as a table with its test, and the values.
+
+    With a limit, older sessions than so many may be missing.
+    """
     times = []
     if chosen.since is not None:
         times.append((">=", find_day_start(chosen.since, store.timezone)))
@@ -239,9 +259,15 @@ def _select(store: Store, chosen: Filter) -> tuple[str, list[str | int]]:
     run_test, session_test = (
         " and ".join(f"{place} {sign} ?" for sign, _ in times) or "1 = 1" for place in PLACES
     )
+    moments = [moment for _, moment in times]
+    values: list[str | int] = [*moments, *moments]
+    if limit is not None and replace(chosen, since=None, until=None) == Filter():
+        among = NEWEST.format(test=f"{IS_ALONE} and {session_test}", limit=limit)
+        session_test = f"session.id in ({among})"
+        values += moments
     failed = FAILED.format(run_test=run_test, session_test=session_test)
     tests, named = where(replace(chosen, since=None, until=None, jobs=()))
-    values: list[str | int] = [*(moment for _, moment in times * 2), *named]
+    values += named
     if chosen.jobs:
         among = f"job in ({', '.join('?' for _ in chosen.jobs)})"
         tests = f"{tests} and {among}" if tests else f"where {among}"

@@ -11,17 +11,10 @@ from relight.store.derive.rollup import CALLS as CALLS_OF_DAYS
 from relight.store.derive.rollup import NUMBERED, RANGES, find_range
 from relight.store.queries.filters import Filter, where
 from relight.store.queries.spirals import split_ids
-from relight.store.queries.totals import TOOLS, SessionName
+from relight.store.queries.totals import SessionName
 from relight.times import write_time
 
 FAILED = "(tool_failures > 0 or failed_turns > 0)"
-SPREAD = """coalesce(sum(calls), 0) as calls, coalesce(sum(failed), 0) as failed,
-    coalesce(sum(case when calls > 0 then 1 else 0 end), 0) as sessions,
-    coalesce(sum(calls * calls), 0) as calls_squared,
-    coalesce(sum(failed * failed), 0) as failed_squared,
-    coalesce(sum(calls * failed), 0) as calls_times_failed"""
-# a sum that PostgreSQL multiplies as a whole number, in half of the time
-CALLS_OF_ONE = "cast(sum(tool_calls) as bigint)"
 # what failed calls are grouped by; values of some are ranges of numbers
 FAILURE_KEYS = ("kind", "tool", "position", "length", "category")
 RANGE_KEYS = ("position", "length")
@@ -113,23 +106,6 @@ class FailureDay(Struct, frozen=True):
     day: str
     kind: str
     failures: int
-
-
-class CallSpread(Struct, frozen=True):
-    """Calls and failures, and how they are spread over sessions: sums of squares and products."""
-
-    calls: int
-    failed: int
-    sessions: int
-    calls_squared: int
-    failed_squared: int
-    calls_times_failed: int
-
-
-class ToolCount(CallSpread, frozen=True):
-    """Calls of a tool, and how many of them failed."""
-
-    tool: str
 
 
 def read_failure_groups(
@@ -255,48 +231,6 @@ def count_failures_by_day(store: Store, chosen: Filter) -> list[FailureDay]:
         f" from call_day {test} group by day, kind",
         values,
     )
-
-
-def count_tools(store: Store, chosen: Filter, *, kind: str = "") -> list[ToolCount]:
-    """Return calls and failures of every tool, the one with most failures first.
-
-    With a kind, only the failures of that kind count.
-    """
-    test, values = where(chosen)
-    failed = "sum(tool_failures)"
-    if kind:
-        failed = "sum(case when coalesce(kind, 'unknown') = ? then tool_failures else 0 end)"
-        values = [kind, *values]
-    # the calls of one tool at a time: those of all would be sorted twice
-    statement = f"""
-        select {SPREAD}, cast(? as text) as tool from (
-            select {CALLS_OF_ONE} as calls, cast({failed} as bigint) as failed
-            from call_day {test or "where 1 = 1"} and tool = ? group by root_id
-        ) as one having count(*) > 0
-    """
-    found = [
-        one
-        for (tool,) in store.query(TOOLS)
-        for one in store.read(ToolCount, statement, [tool, *values, tool])
-    ]
-    return sorted(found, key=lambda one: (-one.failed, -one.calls, one.tool))
-
-
-def spread_calls(store: Store, chosen: Filter) -> CallSpread:
-    """Return all calls and failures, and how they are spread over sessions."""
-    test, values = where(chosen)
-    test = test or "where 1 = 1"
-    found = store.read(
-        CallSpread,
-        # Most sessions have one row, and need no group. The sign before the group's column keeps
-        # SQLite from reading the rows of all days in the order of that column.
-        f"select {SPREAD} from (select tool_calls as calls, tool_failures as failed"
-        f" from session_day {test} and is_alone = 1 union all"
-        f" select {CALLS_OF_ONE}, cast(sum(tool_failures) as bigint)"
-        f" from session_day {test} and is_alone = 0 group by +root_id) as one",
-        [*values, *values],
-    )
-    return found[0]
 
 
 def find_failing_sessions(store: Store, chosen: Filter, *, least: int) -> list[SessionName]:

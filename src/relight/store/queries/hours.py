@@ -15,7 +15,8 @@ from relight.store.derive.rollup import (
     UNPRICED_TURNS,
 )
 from relight.store.queries.filters import Filter
-from relight.store.queries.totals import CALL_SUMS, USAGE_KEYS, USAGE_SUMS, GroupSums, sum_table
+from relight.store.queries.sums import GroupSums
+from relight.store.queries.totals import CALL_SUMS, USAGE_KEYS, USAGE_SUMS, sum_table
 from relight.store.sql import same
 
 HOUR_MS = 3_600_000

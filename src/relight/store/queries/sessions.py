@@ -8,7 +8,8 @@ from relight.model import row_id
 from relight.store import Store
 from relight.store.queries.filters import Filter, where
 from relight.store.queries.steps import FAMILY
-from relight.store.queries.totals import DAYS, USAGE, SessionName, UsageSums
+from relight.store.queries.sums import UsageSums
+from relight.store.queries.totals import DAYS, USAGE, SessionName
 from relight.store.sql import flag, list_marks, read_list, read_usd
 from relight.times import write_time
 
@@ -330,8 +331,10 @@ def count_by_source(store: Store) -> dict[str, int]:
     of a fork whose file is gone, does not count.
     """
     rows = store.query(
-        "select source, count(*) as sessions from listing"
-        " group by source order by sessions desc, source"
+        "select source, cast(sum(sessions) as bigint) as sessions from ("
+        f" select source, sum(sessions) as sessions from {DAYS} group by source union all"
+        f" select source, count(distinct root_id) from {USAGE} where is_alone = 0 group by source"
+        ") as parts group by source order by sessions desc, source"
     )
     return dict(rows)
 

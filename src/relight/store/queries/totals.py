@@ -1,59 +1,28 @@
 """Sums of the roll-ups by the keys of a report, and the names of the sessions in it."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from relight.model import TokenColumns
 from relight.store import Store
-from relight.store.jobs import IS_NAMED_AFTER
+from relight.store.jobs import IS_NAMED_AFTER, OF_JOBS
 from relight.store.queries.filters import MACHINE, OWNED, PERSON, Filter, where
-
-
-class UsageSums(TokenColumns, frozen=True):
-    """One row of sums; None where no record has a value."""
-
-    sessions: int
-    turns: int | None
-    partial_turns: int | None
-    cost_nanos: int | None
-    included_nanos: int | None
-    unpriced_turns: int | None
-    tool_calls: int | None
-    tool_failures: int | None
-    wall_ms: float | None
-    failed_turns: int | None = None
-
-
-class OutcomeSums(Struct, frozen=True):
-    """The sessions that succeeded and failed, and sums of those two kinds; None for single calls.
-
-    A session without a known outcome says nothing about the cost of a success.
-    """
-
-    successes: int
-    failures: int
-    turns: int | None = None
-    unpriced_turns: int | None = None
-    cost_nanos: int | None = None
-
-
-class GroupSums(Struct, frozen=True):
-    """The sums of one group of a report, with the group's value for each key."""
-
-    keys: dict[str, str | int | None]
-    sums: UsageSums
-    outcomes: OutcomeSums
-
-
-class SessionCounts(Struct, frozen=True):
-    """The number of sessions, and of those that succeeded and failed."""
-
-    sessions: int
-    successes: int
-    failures: int
+from relight.store.queries.sums import (
+    GroupSums,
+    OutcomeSums,
+    SessionCounts,
+    UsageSums,
+    merge_groups,
+)
+from relight.store.queries.tool_sums import (
+    IS_SUMMED,
+    SINGLE_CALLS,
+    TOOL_DAYS,
+    TOOLS,
+    is_summed,
+)
 
 
 class SessionName(Struct, frozen=True):
@@ -68,6 +37,17 @@ SUMS = tuple(name for name in UsageSums.__struct_fields__ if name != "sessions")
 # tokens and cost belong to turns, not to calls; failed model calls are no turns
 CALL_SUMS = ("tool_calls", "tool_failures", "failed_turns")
 USAGE_SUMS = tuple(name for name in SUMS if name != "failed_turns")
+# what is known of the sessions that succeeded or failed
+RATED = ("turns", "unpriced_turns", "cost_nanos")
+DAY_COUNTS = ", ".join(
+    f"coalesce(sum({name}), 0) as {name}" for name in SessionCounts.__struct_fields__
+)
+IS_RATED = "outcome in ('success', 'failure')"
+COUNTS = """
+    count(root_id) as sessions,
+    count(case when outcome = 'success' then 1 end) as successes,
+    count(case when outcome = 'failure' then 1 end) as failures
+"""
 USAGE_KEYS = {
     "day": "day",
     "week": "week.week",
@@ -91,6 +71,13 @@ USAGE = "session_day"
 # The same added up, for keys and filters of days. It counts the sessions that have one row; those
 # with several rows are counted apart.
 DAYS, DAY_KEYS = "usage_day", ("day", "week", "month", "source", "model", "provider", "project")
+# the same with the names of machines and their people
+OWNER_KEYS = ("machine", "person")
+OF_OWNERS = f"""(
+    select used.*, {MACHINE} as machine, {PERSON} as person from {{0}} as used
+    left join machine on machine.id = used.machine_id
+    left join person on person.id = machine.person_id
+) as owned"""
 # the job that each session was a run of; where a scheduler's ledger lost the run, the session's
 # name gives the job
 SCHEDULED = f"""
@@ -105,13 +92,7 @@ JOBS = f"(select used.*, job.full_name as job from {USAGE} as used {SCHEDULED}) 
 # the same for the sessions of jobs alone: all others are left out before they are joined
 JOB_USES = f"""(
     select used.*, job.full_name as job from {USAGE} as used {SCHEDULED}
-    where used.root_id in (
-        select session_id from run where session_id is not null
-        union
-        select session_id from run_attempt
-        union
-        select session.id from job join session on {IS_NAMED_AFTER}
-    )
+    where used.root_id in ({OF_JOBS})
 ) as job_usage"""
 # usage with the skills that each session is charged to; a session without any has no skill
 SKILL_SUMS = [name for name in USAGE_SUMS if name not in ("cost_nanos", "wall_ms")]
@@ -151,17 +132,6 @@ CALLS = """(
     from call_day where {test}
 ) as calls"""
 CALL_JOBS = f"(select used.*, job.full_name as job from {{table}} {SCHEDULED}) as job_calls"
-# every tool, found by skipping from one to the next in the index: a list of tools saves the sort
-TOOLS = """
-    with recursive known (tool) as (
-        select min(tool) from call_day where tool is not null
-        union all
-        select (select min(tool) from call_day where tool > known.tool) from known
-        where known.tool is not null
-    )
-    select tool from known where tool is not null
-"""
-
 
 # keys that a table may lack, and that the session itself has: calls and skills know no branch
 DESCRIBED = f"""(
@@ -170,17 +140,6 @@ DESCRIBED = f"""(
 ) as described"""
 ABOUT = {"branch": "about.branch", "agent_version": "about.version as agent_version"}
 ABOUT |= {"machine": f"{MACHINE} as machine", "person": f"{PERSON} as person"}
-# what is known of the sessions that succeeded or failed
-RATED = ("turns", "unpriced_turns", "cost_nanos")
-DAY_COUNTS = ", ".join(
-    f"coalesce(sum({name}), 0) as {name}" for name in SessionCounts.__struct_fields__
-)
-IS_RATED = "outcome in ('success', 'failure')"
-COUNTS = """
-    count(root_id) as sessions,
-    count(case when outcome = 'success' then 1 end) as successes,
-    count(case when outcome = 'failure' then 1 end) as failures
-"""
 
 
 def sum_groups(
@@ -190,11 +149,15 @@ def sum_groups(
 
     Without outcomes no session is counted, which takes half of the time.
     """
+    keys = {key: COLUMNS[key] for key in by}
+    if "tool" in by and is_summed(by, chosen):
+        days = sum_table(store, keys, chosen, TOOL_DAYS, known=CALL_SUMS, is_of_days=True)
+        single = sum_table(store, keys, chosen, SINGLE_CALLS, known=CALL_SUMS)
+        return merge_groups(days, single)
     is_of_calls = any(key in CALL_KEYS for key in by)
     known = CALL_SUMS if is_of_calls else USAGE_SUMS
     table = _choose_table(by, chosen)
     prefix, join = _week_table(store, table) if "week" in by else ("", "")
-    keys = {key: COLUMNS[key] for key in by}
     groups = sum_table(
         store,
         keys,
@@ -203,9 +166,9 @@ def sum_groups(
         known=known,
         prefix=prefix,
         has_outcomes=has_outcomes,
-        is_of_days=table == DAYS,
+        is_of_days=_is_of_days(by, chosen),
     )
-    if table != DAYS or not has_outcomes:
+    if not (has_outcomes and _is_of_days(by, chosen)):
         return groups
     shared = _count_shared(store, keys, chosen, prefix=prefix, join=join)
     return [_add_counts(one, shared.get((*one.keys.values(),))) for one in groups]
@@ -270,13 +233,25 @@ def sum_table(
 
 def count_sessions(store: Store, by: Sequence[str], chosen: Filter) -> SessionCounts:
     """Return how many sessions a report by these keys covers, each counted once."""
+    if "tool" in by and is_summed(by, chosen):
+        return _count_tool_sessions(store, chosen)
     test, values = where(chosen)
-    table = _choose_table(by, chosen)
-    if table == DAYS:
+    if _is_of_days(by, chosen):
         alone = store.read(SessionCounts, f"select {DAY_COUNTS} from {DAYS} {test}", values)[0]
         return _add_up(alone, _count_shared(store, {}, chosen)[()])
-    covered = f"select distinct root_id, outcome from {table} {test}"
+    covered = f"select distinct root_id, outcome from {_choose_table(by, chosen)} {test}"
     return store.read(SessionCounts, f"select {COUNTS} from ({covered}) as covered", values)[0]
+
+
+def _count_tool_sessions(store: Store, chosen: Filter) -> SessionCounts:
+    """Return the number of sessions that called any tool."""
+    test, values = where(chosen)
+    test = f"{test} and" if test else "where"
+    alone = f"select {DAY_COUNTS} from tool_day {test} tool is null and {IS_SUMMED}"
+    covered = f"select distinct root_id, outcome from {SINGLE_CALLS} {test} 1 = 1"
+    single = f"select {COUNTS} from ({covered}) as covered"
+    found = [store.read(SessionCounts, one, values)[0] for one in (alone, single)]
+    return _add_up(*found)
 
 
 def _count_shared(
@@ -287,9 +262,10 @@ def _count_shared(
     named = "".join(f"{key} as {name}, " for name, key in keys.items())
     names = "".join(f"{name}, " for name in keys)
     grouped = f"group by {names.removesuffix(', ')}" if keys else ""
+    table = OF_OWNERS.format(USAGE) if _has_owner(keys) else USAGE
     rows = store.query(
         f"{prefix} select {names} {COUNTS} from (select distinct {named} root_id, outcome"
-        f" from {USAGE} {join} {test or 'where 1 = 1'} and is_alone = 0) as shared {grouped}",
+        f" from {table} {join} {test or 'where 1 = 1'} and is_alone = 0) as shared {grouped}",
         values,
     )
     return {row[: len(keys)]: SessionCounts(*row[len(keys) :]) for row in rows}
@@ -309,6 +285,7 @@ def _add_counts(group: GroupSums, more: SessionCounts | None) -> GroupSums:
 
 
 def _add_up(one: SessionCounts, other: SessionCounts) -> SessionCounts:
+    """Return the sum of the numbers of two parts."""
     return SessionCounts(
         one.sessions + other.sessions,
         one.successes + other.successes,
@@ -337,7 +314,7 @@ def read_models(store: Store, *, since: str) -> dict[str, set[str]]:
     """Return the models that each source has used since a day."""
     found: dict[str, set[str]] = {}
     for source, model in store.query(
-        "select distinct source, model from session_day where day >= ? and model is not null"
+        "select distinct source, model from usage_day where day >= ? and model is not null"
         " order by source",
         (since,),
     ):
@@ -362,10 +339,19 @@ def name_sessions(store: Store, by: Sequence[str], chosen: Filter) -> list[Sessi
     )
 
 
+def _is_of_days(by: Sequence[str], chosen: Filter) -> bool:
+    """True if the sums of days have all of these keys, and all that a filter tests."""
+    return chosen.is_of_days and all(key in (*DAY_KEYS, *OWNER_KEYS) for key in by)
+
+
+def _has_owner(keys: Iterable[str]) -> bool:
+    return any(key in OWNER_KEYS for key in keys)
+
+
 def _choose_table(by: Sequence[str], chosen: Filter | None = None) -> str:
     """Return the table that has all of these keys, and all that a filter tests."""
-    if chosen is not None and chosen.is_of_days and all(key in DAY_KEYS for key in by):
-        return DAYS
+    if chosen is not None and _is_of_days(by, chosen):
+        return OF_OWNERS.format(DAYS) if _has_owner(by) else DAYS
     rest = [key for key in by if key not in ABOUT]
     has_branch = not any(key in (*CALL_KEYS, "skill") for key in by)
     asked = [ABOUT[key] for key in ABOUT if key in by and not (key == "branch" and has_branch)]

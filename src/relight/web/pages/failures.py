@@ -13,10 +13,10 @@ from relight.reports.metrics import read_failure_rate
 from relight.store.queries.failures import (
     FailureGroup,
     count_failures_by_day,
-    count_tools,
     read_failure_groups,
 )
 from relight.store.queries.filters import Filter
+from relight.store.queries.tool_sums import count_tools
 from relight.text import count
 from relight.web.charts.bars import StackedBar, draw_bars
 from relight.web.charts.sparks import draw_share

@@ -16,8 +16,8 @@ from relight.reports.series import SeriesKey, SeriesPoint, rank_names
 from relight.reports.spirals import read_spirals
 from relight.reports.totals import ReportRow, report
 from relight.store.queries.costs import CostRow, sum_cost, sum_costs
-from relight.store.queries.failures import spread_calls
 from relight.store.queries.listing import Listing
+from relight.store.queries.tool_sums import spread_calls
 from relight.text import NO_PRICE, count, dollars
 from relight.web.charts.bars import StackedBar, draw_bars
 from relight.web.charts.chart import SERIES, UNKNOWN, Chart
