@@ -11,7 +11,7 @@ from msgspec.structs import asdict, replace
 
 from relight.model import AMOUNTS
 from relight.store.derive.pricing import NAMED
-from relight.store.derive.rollup import NOTE_PARTS, OUTCOME, CallDayRow
+from relight.store.derive.rollup import NOTE_ROOT, OUTCOME, CallDayRow
 from relight.store.derive.session_sums import (
     NOTHING,
     Counts,
@@ -78,8 +78,6 @@ TAKE_CALLS = SHIFT.format(
         order by tool_call.at desc nulls last limit 1
     )"""
 )
-# the session itself too: it has gone on on another day, or with another model
-NOTE_ROOT = NOTE_PARTS.format(roots="?", known="0")
 READ_OUTCOME = "select outcome from session where id = ?"
 DROP_EMPTY = "delete from call_day where session_id = ? and tool_calls = 0 and failed_turns = 0"
 COUNT_LATER = """

@@ -240,6 +240,8 @@ NOTE_TOUCHED = NOTE_PARTS.format(
     roots="select root_id from session where id in (select id from touched)",
     known="select id from touched",
 )
+# the session itself too: it has gone on on another day, or with another model
+NOTE_ROOT = NOTE_PARTS.format(roots="?", known="0")
 
 # Calls of tools are added up by day behind the writing of calls. Triggers note the days whose calls
 # change, and reports read the calls of these days one by one: so the sums may be written any time.

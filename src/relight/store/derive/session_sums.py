@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.model import AMOUNTS, TOKENS, WHOLE_TOKENS, Session, TokenColumns
-from relight.store.derive.rollup import OUTCOME, RANGES, CallDayRow
+from relight.store.derive.rollup import NOTE_TOUCHED, OUTCOME, RANGES, CallDayRow
 from relight.store.sql import Connection, insert, read, write_touched
 
 if TYPE_CHECKING:
@@ -241,4 +241,5 @@ def write_sums(database: Connection, sums: Mapping[int, WholeSums]) -> set[int]:
     insert(database, "session_hour", hours)
     insert(database, "call_day", calls)
     insert(database, "position_day", positions)
+    database.execute(NOTE_TOUCHED)
     return {one.id for one in found}
