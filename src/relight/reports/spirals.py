@@ -1,7 +1,6 @@
 """Spirals: a tool that failed again and again in a session, and what that cost."""
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -85,14 +84,22 @@ def number_spirals(store: Store, session_id: int) -> dict[int, int]:
 
 def _find_all(store: Store, sessions: Sequence[int]) -> dict[int, list[SessionSpiral]]:
     """Return the spirals of each of these sessions, in the order they began."""
-    calls: dict[int, list[SpiralCall]] = {}
-    for call in queries.read_judged_calls(store, sessions):
-        calls.setdefault(call.session_id, []).append(call)
+    # calls of other tools neither are in a spiral nor end one
+    calls = _group_calls(queries.read_judged_calls(store, sessions, least=SPIRAL_MINIMUM))
     loose = [one for one, own in calls.items() if any(call.turn_id is None for call in own)]
+    # but their number says which part of a sum each call has
+    calls |= _group_calls(queries.read_judged_calls(store, loose))
     pools = {pool.session_id: pool for pool in queries.read_pools(store, loose)}
     return {
         session_id: _find_spirals(own, pools.get(session_id)) for session_id, own in calls.items()
     }
+
+
+def _group_calls(calls: Iterable[SpiralCall]) -> dict[int, list[SpiralCall]]:
+    found: dict[int, list[SpiralCall]] = {}
+    for call in calls:
+        found.setdefault(call.session_id, []).append(call)
+    return found
 
 
 def _find_spirals(calls: Sequence[SpiralCall], pool: UsagePool | None) -> list[SessionSpiral]:
@@ -106,14 +113,15 @@ def _find_spirals(calls: Sequence[SpiralCall], pool: UsagePool | None) -> list[S
 
 def _judge_calls(calls: Sequence[SpiralCall], pool: UsagePool | None) -> list[JudgedCall]:
     """Return the calls as spirals are found among them, each with its part of the usage."""
-    together = Counter(call.turn_id for call in calls)
+    loose = sum(call.turn_id is None for call in calls)
     judged = []
     for call in calls:
         used = pool if call.turn_id is None else call
         made = (used.calls or 0) if used else 0
         tokens, nanos = (used.tokens, used.cost_nanos) if used else (None, None)
         is_share = made > 1 or (made == 1 and call.turn_id is None)
-        parts = max(made, together[call.turn_id]) if is_share else 1
+        together = loose if call.turn_id is None else call.together or 0
+        parts = max(made, together) if is_share else 1
         judged.append(
             JudgedCall(
                 call.tool,

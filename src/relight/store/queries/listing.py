@@ -246,8 +246,9 @@ def count_unlabelled(store: Store, chosen: Filter, unknown: int | None = None) -
     test, values = where(chosen)
     days = f"{test} and" if test else "where"
     rows = store.query(
-        "select count(*) from label join listing on listing.root_id = label.session_id"
-        " where coalesce(listing.outcome, 'unknown') = 'unknown' and exists"
+        # a cross join keeps SQLite from going through all sessions
+        "select count(*) from label cross join listing where listing.root_id = label.session_id"
+        " and coalesce(listing.outcome, 'unknown') = 'unknown' and exists"
         f" (select 1 from session_day {days} session_day.root_id = label.session_id)",
         values,
     )

@@ -16,11 +16,22 @@ TOKENS = " + ".join(
 CALLS = f"""
     select tool_call.session_id, tool_call.tool, tool_call.fingerprint, tool_call.label,
         tool_call.turn_id, tool_call.at, tool_call.work, turn.calls, {TOKENS} as tokens,
-        turn.cost_nanos, tool_call.place
-    from tool_call
+        turn.cost_nanos, tool_call.place,
+        case when turn.calls > 1 then (
+            select count(*) from tool_call as other
+            where other.session_id = tool_call.session_id and other.turn_id = tool_call.turn_id
+        ) end as together
+    from tool_call {{only}}
     left join turn on turn.id = tool_call.turn_id and tool_call.label = 'error'
     where tool_call.session_id in ({{among}})
     order by tool_call.at nulls last, tool_call.place
+"""
+# the tools that failed often enough in a session
+FAILING = """
+    join (
+        select session_id, tool from call_day where session_id in ({among}) and tool is not null
+        group by session_id, tool having sum(tool_failures) >= {least}
+    ) as failing on failing.session_id = tool_call.session_id and failing.tool = tool_call.tool
 """
 # Some clients report only sums: the usage of turns to which no call is known to belong.
 POOLS = f"""
@@ -45,7 +56,10 @@ class SessionOfRoot(Struct, frozen=True):
 
 
 class SpiralCall(Struct, frozen=True):
-    """A tool call; if it failed, with the usage of its turn, as far as that is known."""
+    """A tool call; if it failed, with the usage of its turn, as far as that is known.
+
+    `together` is the number of calls of its turn, if the turn stands for several model calls.
+    """
 
     session_id: int
     tool: str
@@ -58,6 +72,7 @@ class SpiralCall(Struct, frozen=True):
     tokens: int | None
     cost_nanos: int | None
     place: int
+    together: int | None
 
 
 class UsagePool(Struct, frozen=True):
@@ -86,12 +101,22 @@ def find_failing_below(store: Store, roots: Sequence[int], *, least: int) -> lis
     ]
 
 
-def read_judged_calls(store: Store, sessions: Sequence[int]) -> list[SpiralCall]:
-    """Return the tool calls of these sessions, each session's in the order of their times."""
+def read_judged_calls(
+    store: Store, sessions: Sequence[int], *, least: int | None = None
+) -> list[SpiralCall]:
+    """Return the tool calls of these sessions, each session's in the order of their times.
+
+    With `least` they are those of tools that failed at least so often in their session.
+    """
     return [
         call
         for among in split_ids(sessions)
-        for call in store.read(SpiralCall, CALLS.format(among=among))
+        for call in store.read(
+            SpiralCall,
+            CALLS.format(
+                among=among, only="" if least is None else FAILING.format(among=among, least=least)
+            ),
+        )
     ]
 
 
