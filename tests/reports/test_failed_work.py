@@ -18,6 +18,7 @@ from relight.reports.sessions import find_session
 from relight.reports.totals import report
 from relight.store import Store, open_store
 from relight.store.labels import write_label
+from relight.store.queries.failed_work import read_newest_failed
 from relight.store.queries.filters import Filter
 from relight.work.jobs.job import JobResult
 from terminal import Cli
@@ -115,6 +116,32 @@ def test_a_session_that_failed_is_a_failure_with_its_cost(tmp_path: Path, store:
     assert (one.what, one.kind, one.job) == ("session", "no_answer", None)
     assert one.session_id == f"claude-code:{build.CLAUDE_SESSION}"
     assert one.cost_usd == pytest.approx(report(store).total.cost_usd)
+
+
+def test_the_newest_failed_sessions_are_the_first_of_all_and_those_without_a_time_the_last(
+    tmp_path: Path, store: Store
+) -> None:
+    write_hermes_runs(tmp_path, ["timeout", None, "HTTP 500"])
+    build.import_home(store, tmp_path)
+    with store.transaction() as database:
+        for number in range(12):
+            at = None if number % 4 == 0 else 1_763_200_000_000 + number // 2 * 1000
+            database.execute(
+                "insert into session (id, source, key, root_id, started_at, outcome,"
+                " outcome_evidence) values (?, 'chat', ?, ?, ?, 'failure', '[]')",
+                (number + 1, f"s{number}", number + 1, at),
+            )
+            database.execute(
+                "insert into session_day (session_id, root_id, day, source, turns, partial_turns,"
+                " unpriced_turns, cost_nanos, included_nanos, tool_calls, tool_failures, wall_ms)"
+                " values (?, ?, '2025-11-15', 'chat', 1, 0, 0, 5, 0, 0, 0, 0)",
+                (number + 1, number + 1),
+            )
+    for chosen in (Filter(), Filter(since="2025-11-15"), Filter(source="chat")):
+        everything = read_newest_failed(store, chosen, limit=100)
+        assert len(everything) > 10
+        for limit in range(1, 16):
+            assert read_newest_failed(store, chosen, limit=limit) == everything[:limit]
 
 
 def run_house(store: Store, home: Path, prompt: str) -> JobResult:
