@@ -49,6 +49,16 @@ def test_the_panel_of_dates_is_opened_and_used_by_keyboard(
         page.locator("#days summary").click()
         page.locator("#days").get_by_role("link", name="yesterday").click()
         page.wait_for_url(lambda url: url.endswith("/sessions?since=yesterday"))
+        # it closes like a menu
+        panel = page.locator("#days[open]")
+        for key in ("Escape", None):
+            page.locator("#days summary").click()
+            expect(panel).to_have_count(1)
+            if key:
+                page.keyboard.press(key)
+            else:
+                page.mouse.click(3, 700)
+            expect(panel).to_have_count(0)
         visit.check()
 
 

@@ -60,6 +60,39 @@ def test_the_box_says_why_nothing_is_found_and_closes(browser: Browser, address:
         assert visit.troubles == []
 
 
+def test_the_box_and_the_page_lead_to_more_hits(browser: Browser, address: str) -> None:
+    with visiting(browser, address) as visit:
+        page = visit.open("/")
+        page.keyboard.press("Control+k")
+        page.keyboard.type("alembic")
+        note = page.locator("#find-note")
+        expect(note).to_contain_text("12 of ")
+        note.get_by_role("link", name="more on a page").click()
+        page.wait_for_url("**/search?q=alembic")
+        shown = page.locator("main .hits [data-row]")
+        expect(shown).to_have_count(50)
+        page.get_by_role("link", name="50 more").click()
+        page.wait_for_url("**all=hits**")
+        expect(shown).to_have_count(100)
+        assert len(page.content()) < 100_000
+        visit.check()
+        visit.check_access()
+
+
+def test_enter_opens_no_hit_of_an_earlier_query(browser: Browser, hostile_address: str) -> None:
+    with visiting(browser, hostile_address) as visit:
+        page = visit.open("/")
+        page.keyboard.press("Control+k")
+        page.keyboard.type("zebra")
+        expect(page.locator("#find-hits [role=option]")).to_have_count(2)
+        # the answer does not come before Enter
+        page.route("**/api/search?*", lambda route: None)
+        with page.expect_request("**/api/search?*"):
+            page.keyboard.type(" okapi")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/search?q=zebra+okapi")
+
+
 @pytest.mark.parametrize("with_script", [True, False])
 def test_the_search_page_is_a_plain_form(
     browser: Browser, hostile_address: str, with_script: bool

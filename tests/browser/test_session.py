@@ -110,6 +110,11 @@ def test_edits_are_diffs_plans_are_lists_and_answers_are_markdown(
         expect(steps.nth(1).locator(".dl.add b")).to_have_text("2")
         expect(steps.nth(2).locator("summary .note")).to_have_text("+1 −1")
         expect(steps.nth(3).locator("summary .note")).to_have_text("1 of 1 done")
+        steps.nth(3).locator("summary").click()
+        task = steps.nth(3).locator(".tasks .done")
+        expect(task).to_have_text("done: look")
+        expect(task).to_have_css("border-top-width", "0px")
+        expect(task).to_have_css("background-color", "rgba(0, 0, 0, 0)")
         answer = page.locator(".step.answer .md").last
         expect(answer.locator("strong")).to_have_text("rounds")
         expect(answer.locator("pre.code .hk").first).to_have_text("def")

@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Browser
 
 import serving
+from build_dashboard import import_chat, write_messages
 from relight.store import open_store
 from relight.warm.library import read_templates
 from relight.web.pages import PAGES
@@ -83,6 +84,32 @@ def test_names_in_lists_are_readable_in_a_small_window(browser: Browser, address
         for path in ("/", "/sessions", "/templates", "/failures", "/jobs", "/skills"):
             assert visit.open(path).evaluate(narrow) == [], path
             visit.check()
+
+
+def test_no_row_of_a_list_is_mostly_blank_on_a_phone(
+    browser: Browser, address: str, demo_home: Path
+) -> None:
+    # a narrow column at the right, which is not in sight, would make its row as high as a screen
+    tall = """[...document.querySelectorAll("main tbody tr")]
+        .filter((one) => one.getBoundingClientRect().height > 150).map((one) => one.innerText)"""
+    with visiting(browser, address, width=390) as visit:
+        for path in list_pages(demo_home):
+            assert visit.open(path).evaluate(tall) == [], path
+
+
+def test_a_name_with_dots_between_slashes_has_an_address(browser: Browser, tmp_path: Path) -> None:
+    key = "a/../b"
+    about = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Yes?"}]
+    import_chat(tmp_path / "home", write_messages(tmp_path / "a.jsonl", key=key, messages=about))
+    with (
+        serving.serve(tmp_path / "home", "--no-watch") as (found, _),
+        visiting(browser, found.rstrip("/")) as visit,
+    ):
+        page = visit.open("/sessions")
+        page.locator("main [data-row]").first.click()
+        page.wait_for_url("**/sessions/chat:a*")
+        assert page.locator(".ids code").first.inner_text() == f"chat:{key}"
+        visit.check()
 
 
 def check_schemes(visit: Visit) -> None:

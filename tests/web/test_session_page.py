@@ -131,6 +131,12 @@ def test_a_sum_of_the_whole_session_belongs_to_no_prompt_and_to_no_moment() -> N
     assert chart is not None
     assert "model 6.0s (60.0%), all of it at unknown times, tools 2.0s (20.0%)" in chart.svg
     assert [row[1].text for row in chart.rows] == ["–", "–"]
+    # calls that are recorded one by one have their prompt, and a remainder of tokens has none
+    rest = Step(step=6, kind="answer", turns=0, usage_status="reconciled", cost_usd=0.5)
+    priced = replace(steps[3], turns=1, cost_usd=1.0)
+    assert [one.cost_usd for one in make_outline([*steps[:3], priced, rest], {})] == [None, 1.0]
+    assert [one.unpriced for one in make_outline([*steps[:3], priced, rest], {})] == [0, 0]
+    assert [one.unpriced for one in make_outline([*steps[:3], priced, steps[4]], {})] == [0, 1]
     # a single prompt has all of it
     alone = [step for step in steps if step.step != 3]
     paid = [replace(step, running_cost_usd=2.0 * (step.step == 5)) for step in alone]

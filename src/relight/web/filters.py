@@ -58,6 +58,7 @@ class Filters(Struct, frozen=True, kw_only=True):
 
 
 NAMES = Filters.__struct_fields__
+DOTS = re.compile(r"/(?=\.\.?(?:/|$))")
 
 
 # a page has a thousand links, whose names and values are mostly the same
@@ -70,7 +71,12 @@ def _quote(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _quote_path(path: str) -> str:
-    return quote(path, safe="/:@")
+    """Return a path as an address; a browser would take dots between slashes for folders.
+
+    >>> _quote_path("/templates/a b"), _quote_path("/templates/../a")
+    ('/templates/a%20b', '/templates%2F../a')
+    """
+    return DOTS.sub("%2F", quote(path, safe="/:@"))
 
 
 def read_filters(query: Mapping[str, str]) -> Filters:

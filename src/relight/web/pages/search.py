@@ -12,7 +12,7 @@ from relight.store import Store
 from relight.store.queries.sessions import SessionOutcome, read_outcomes
 from relight.web.page import Context, View
 
-SHOWN = 50
+SHOWN, MOST_SHOWN = 50, 100  # all sessions of most words; more would be a long page
 
 
 class ShownHit(Struct, frozen=True):
@@ -35,13 +35,14 @@ class HitGroup(Struct, frozen=True):
 def show(view: View) -> Context:
     """Return the hits of the query in the address; a query that cannot match says why."""
     query = view.query.get("q", "").strip()
-    empty: Context = {"query": query, "groups": [], "total": 0, "shown": 0}
+    empty: Context = {"query": query, "groups": [], "total": 0, "shown": 0, "more": 0}
     if not query:
         is_empty = not view.store.has_rows("session")
         return {**empty, "note": None, "trouble": None, "is_empty": is_empty}
     try:
         chosen = replace(view.chosen, since=None, until=None)
-        found = find_hits(view.store, query, chosen, limit=SHOWN)
+        limit = MOST_SHOWN if view.query.get("all") == "hits" else SHOWN
+        found = find_hits(view.store, query, chosen, limit=limit)
     except RelightError as error:
         trouble = f"{error.message}: {error.hint}" if error.hint else error.message
         return {**empty, "note": None, "trouble": trouble}
@@ -50,6 +51,7 @@ def show(view: View) -> Context:
         "groups": _group(view.store, found.hits),
         "total": found.total,
         "shown": len(found.hits),
+        "more": min(found.total or 0, MOST_SHOWN) - len(found.hits),
         "note": found.note,
         "trouble": None,
     }

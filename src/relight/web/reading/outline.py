@@ -54,12 +54,12 @@ def make_outline(steps: Sequence[Step], tests: Mapping[int, str]) -> list[Prompt
     if steps and (not places or places[0] > 0):
         places = [0, *places]
     # what the agent only counts for the whole session belongs to no prompt, unless it has one
-    is_split = len(places) > 1 and any(map(is_sum, steps))
+    sums = [step for step in steps if is_sum(step)] if len(places) > 1 else []
     found = []
     for begin, end in pairwise([*places, len(steps)]):
         part, before = steps[begin:end], steps[begin - 1] if begin else None
         spans = find_spans(part, before)
-        cost, unpriced = _add_costs(part) if is_split else _find_cost(part[-1], before)
+        cost, unpriced = _add_costs(part, sums) if sums else _find_cost(part[-1], before)
         outcome, evidence = _find_outcome(part, tests)
         found.append(
             PromptEntry(
@@ -100,14 +100,16 @@ def _find_cost(last: Step, before: Step | None) -> tuple[float | None, int]:
     return None if unpriced and not cost else cost, unpriced
 
 
-def _add_costs(part: Sequence[Step]) -> tuple[float | None, int]:
-    """Return the cost of the model calls that are recorded one by one: at least so much."""
+def _add_costs(part: Sequence[Step], sums: Sequence[Step]) -> tuple[float | None, int]:
+    """Return the cost of the calls that are recorded one by one, and how many have no price.
+
+    Calls that are only in the sums make it a lower bound.
+    """
     own = [step for step in part if step.turns is not None and not is_sum(step)]
     known = [step.cost_usd for step in own if step.cost_usd is not None]
     if not known:
         return None, len(own)
-    # what the sums of the session contain of it is unknown
-    return sum(known), len(own) - len(known) + 1
+    return sum(known), len(own) - len(known) + any(step.turns for step in sums)
 
 
 def _find_outcome(part: Sequence[Step], tests: Mapping[int, str]) -> tuple[str | None, str]:

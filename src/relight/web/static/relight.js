@@ -39,6 +39,10 @@ document.addEventListener("submit", (event) => {
 });
 addEventListener("pageshow", () => all("[data-filters] :disabled").forEach((field) => { field.disabled = false; }));
 
+// the days close like a menu
+document.addEventListener("click", (event) => all(".days[open]").forEach((days) => { days.open = days.contains(event.target); }));
+document.addEventListener("keydown", (event) => event.key === "Escape" && all(".days[open]").forEach((days) => { days.open = false; }));
+
 // --- hover ---
 function showTip(target, x, y) {
   const tip = find("#tip");
@@ -251,7 +255,7 @@ function showHits(hits, note) {
     Object.assign(one, { id: `find-${number}`, role: "option" });
     one.dataset.href = `/sessions/${hit.session_id.split("/").map(encodeURIComponent).join("/")}?step=${hit.step}#step-${hit.step}`;
     const [title, about, snippet] = ["b", "span", "bdi"].map((tag) => document.createElement(tag));
-    title.textContent = (hit.title ?? hit.session_id).slice(0, 90);
+    title.textContent = (hit.title ?? hit.session_id).slice(0, 200);
     about.textContent = ["step", hit.step, hit.kind, hit.tool].filter(Boolean).join(" ");
     hit.snippet.split(/[⟦⟧]/).forEach((part, at) => {
       const piece = document.createElement(at % 2 ? "mark" : "span");
@@ -275,6 +279,11 @@ async function lookFor(query) {
     if (number !== hunt.number) return; // a later query has been typed
     if (!answer.ok) return showHits([], [found.error, found.hint].filter(Boolean).join(": "));
     showHits(found.hits, found.hits.length ? `${found.hits.length} of ${found.total} hits` : found.note);
+    if (found.total > found.hits.length) {
+      const link = document.createElement("a");
+      Object.assign(link, { href: `/search?q=${encodeURIComponent(query)}`, textContent: "more on a page" });
+      find("#find-note").append(" · ", link);
+    }
   } catch { if (number === hunt.number) showHits([], "no answer"); }
 }
 acts.find = () => { find("#find").showModal(); find("#find-query").select(); };
