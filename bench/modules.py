@@ -58,7 +58,7 @@ def main(words: list[str]) -> int:
         rows.append((name, str(len(found)), str(limit), judge(len(found), limit)))
         if options.list:
             print("\n".join(found))
-    found = _trace_mixture()
+    found = trace_mixture()
     rows.append((MIXTURE, str(len(found)), str(TURN_LIMIT), judge(len(found), TURN_LIMIT)))
     if options.list:
         print("\n".join(found))
@@ -72,17 +72,17 @@ def trace_command(before: Sequence[Sequence[str]], command: Sequence[str]) -> li
         environment = {"HOME": folder, "RELIGHT_HOME": f"{folder}/home", "TZ": "UTC"}
         file = write_session(Path(folder) / ".claude" / "projects" / "one")
         for words in before:
-            _run(["-m", "relight", *words], environment)
+            run_python(["-m", "relight", *words], environment)
         given = [str(file) if word == "FILE" else word for word in command]
-        traced = _run(["-m", "bench.modules", *given], environment)
+        traced = run_python(["-m", "bench.modules", *given], environment)
     found: list[str] = json.loads(traced.splitlines()[-1])
     return found
 
 
-def _trace_mixture() -> list[str]:
+def trace_mixture() -> list[str]:
     """The modules that one turn of a mixture runs through, with its client open and warm."""
     with tempfile.TemporaryDirectory() as folder, serving() as url:
-        traced = _run(["-m", "bench.modules", MIXTURE, url], {"RELIGHT_HOME": folder})
+        traced = run_python(["-m", "bench.modules", MIXTURE, url], {"RELIGHT_HOME": folder})
     found: list[str] = json.loads(traced.splitlines()[-1])
     return found
 
@@ -99,7 +99,7 @@ def write_session(folder: Path) -> Path:
     return file
 
 
-def _run(words: Sequence[str], environment: Mapping[str, str]) -> str:
+def run_python(words: Sequence[str], environment: Mapping[str, str]) -> str:
     done = subprocess.run(
         [sys.executable, *words],
         env={**os.environ, **environment},

@@ -118,7 +118,7 @@ def test_no_class_name_is_defined_twice() -> None:
 # names of functions that repeat for the same noun in another room, or for the same role in a table
 SAME_NOUN = """
     acknowledge_alarm begin_run check_schema count_sessions decode_line draw_days examine
-    export_template find_interpreter find_jobs find_prompt find_skills find_task find_trouble
+    export_template find_interpreter find_prompt find_task find_trouble
     find_written finish_run forget join join_parts label_session leave list_alarms list_experiments
     list_jobs list_lessons list_members list_provisions list_sessions list_templates list_traces
     make_cookie make_environment make_figures match_listing migrate pause_job prune read_cost

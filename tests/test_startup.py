@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from bench.modules import TURN_LIMIT, run_python, trace_mixture
 
 import build
 
@@ -60,3 +61,22 @@ def test_a_command_loads_only_what_it_needs(
     environment = f"import os; os.environ['HOME'] = {str(tmp_path)!r}\n"
     home = str(tmp_path / "relight")
     assert loaded(environment + run_command(*words, "--home", home)) & HEAVY <= allowed
+
+
+@pytest.mark.sqlite("counts the modules of SQLite's path")
+@pytest.mark.parametrize(
+    ("words", "most"), [(["import"], 45), (["report", "--by", "model", "--no-import"], 14)]
+)
+def test_a_command_goes_through_few_modules(tmp_path: Path, words: list[str], most: int) -> None:
+    """As `./dev bench modules` counts them: a newcomer has to read them all."""
+    build.write_claude(tmp_path, build.claude_session())
+    environment = {"HOME": str(tmp_path), "RELIGHT_HOME": str(tmp_path / "relight")}
+    if words != ["import"]:
+        run_python(["-m", "relight", "import"], environment)
+    traced = run_python(["-m", "bench.modules", *words], environment)
+    assert len(found := json.loads(traced.splitlines()[-1])) <= most, found
+
+
+@pytest.mark.sqlite("counts the modules of SQLite's path")
+def test_a_turn_of_a_mixture_goes_through_few_modules() -> None:
+    assert len(found := trace_mixture()) <= TURN_LIMIT, found

@@ -61,7 +61,7 @@ def _print(found: "Brief", timezone: str) -> None:
         sessions = plural(own.sessions, "session")
         screen.print_text(f"{sessions} beside them: {_count_ends(own)}, {cost}")
     for one in found.causes[:SHOWN_CAUSES]:
-        _print_cause(one, timezone)
+        _print_cause(one)
     if len(found.causes) > SHOWN_CAUSES:
         more = plural(len(found.causes) - SHOWN_CAUSES, "more cause")
         screen.print_text(as_typed(f"… and {more}: relight failures"), style="dim")
@@ -71,7 +71,7 @@ def _print(found: "Brief", timezone: str) -> None:
         screen.print_text(f"succeeded: {_list_jobs(found.succeeded)}", style="green")
 
 
-def _print_cause(one: "BriefCause", timezone: str) -> None:
+def _print_cause(one: "BriefCause") -> None:
     """Print a cause in a few lines: who failed and what it cost, why, and what comes next."""
     from relight.cli import screen
     from relight.text import join_words, plural

@@ -115,7 +115,7 @@ def prepare_shells(typed: str) -> str:
     return "relight" if is_alias else typed
 
 
-def _complete(name: str) -> Complete:
+def _complete(kind: str) -> Complete:
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> "Items":
         try:
             from relight.config import find_home, read_config
@@ -125,7 +125,7 @@ def _complete(name: str) -> Complete:
             if not config.has_store:
                 return []
             with open_reader(config) as store:
-                return _make_items(_find(store, name, incomplete))
+                return _make_items(_find(store, kind, incomplete))
         except Exception:  # noqa: BLE001 - a person who presses Tab can use no error
             return []
 
@@ -143,14 +143,13 @@ def _find_typed_home(ctx: click.Context) -> str | None:
     return None
 
 
-def _find(store: "Store", name: str, typed: str) -> list[tuple[str, str | None]]:
+def _find(store: "Store", kind: str, typed: str) -> list[tuple[str, str | None]]:
     """Return the words that begin as typed, and what each stands for."""
-    from relight.store.queries import completions
+    from relight.store.queries.completions import find_names
 
-    if name == "sessions":
+    if kind == "session":
         return _find_sessions(store, typed)
-    find = getattr(completions, f"find_{name}")
-    return [(one.word, one.about) for one in find(store, typed)]
+    return [(one.word, one.about) for one in find_names(store, kind, typed)]
 
 
 def _find_sessions(store: "Store", typed: str) -> list[tuple[str, str | None]]:
@@ -213,14 +212,14 @@ def _list_words(command: str | None, param: str | None) -> tuple[str, ...]:
 
 
 COMPLETED: dict[str, Complete] = {
-    "session": _complete("sessions"),
-    "job": _complete("jobs"),
-    "skill": _complete("skills"),
-    "skills": _complete("skills"),
-    "template": _complete("templates"),
-    "model": _complete("models"),
-    "project": _complete("projects"),
-    "source": _complete("sources"),
+    "session": _complete("session"),
+    "job": _complete("job"),
+    "skill": _complete("skill"),
+    "skills": _complete("skill"),
+    "template": _complete("template"),
+    "model": _complete("model"),
+    "project": _complete("project"),
+    "source": _complete("source"),
     "since": complete_days,
     "until": complete_days,
     "by": _complete_list,

@@ -5,6 +5,7 @@ from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct
 
 from relight.cli.options import (
     current_home,
@@ -22,6 +23,22 @@ if TYPE_CHECKING:
 
 REASON_CHARACTERS = 200
 TEXT_CHARACTERS = 400
+
+
+class PresetLine(Struct, frozen=True):
+    """A preset, with its models by their labels."""
+
+    preset: str
+    references: list[str]
+    aggregator: str
+    reference_timeout_seconds: float
+
+
+class PresetList(Struct, frozen=True):
+    """All presets, and whether turns are saved."""
+
+    presets: list[PresetLine]
+    save_traces: bool
 
 
 @relight_group("moa", example='relight moa run review "Is this migration safe?"', alone="presets")
@@ -42,23 +59,23 @@ def presets(as_json: bool) -> None:
 
     config = read_config(find_home(current_home()))
     found = [find_preset(config, name) for name in config.moa.presets]
-    rows: list[dict[str, Any]] = [
-        {
-            "preset": one.name,
-            "references": [reference.label for reference in one.references],
-            "aggregator": one.aggregator.label,
-            "reference_timeout_seconds": one.reference_timeout_seconds,
-        }
+    rows = [
+        PresetLine(
+            preset=one.name,
+            references=[reference.label for reference in one.references],
+            aggregator=one.aggregator.label,
+            reference_timeout_seconds=one.reference_timeout_seconds,
+        )
         for one in found
     ]
     if as_json:
-        print_json({"presets": rows, "save_traces": config.moa.save_traces})
+        print_json(PresetList(rows, config.moa.save_traces))
         return
     if not rows:
         click.echo(f"no presets; add [moa.presets.NAME] to {config.home / 'config.toml'}")
         return
     for row in rows:
-        click.echo(f"{row['preset']}: {', '.join(row['references'])} → {row['aggregator']}")
+        click.echo(f"{row.preset}: {', '.join(row.references)} → {row.aggregator}")
 
 
 @relight_command("run", example='relight moa run review "Is this migration safe?"')

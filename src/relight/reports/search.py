@@ -23,7 +23,7 @@ from relight.sources.events import RESULT_CHARACTERS
 from relight.store import Store
 from relight.store.derive.search_text import KINDS, split_call
 from relight.store.queries.filters import Filter
-from relight.store.queries.sessions import SessionFacts, read_facts
+from relight.store.queries.sessions import FoundSession, read_facts
 from relight.store.queries.steps import TraceCall
 from relight.store.search_index import FoundTexts, find_matching, find_missing_share, has_match
 from relight.text import join_words
@@ -62,7 +62,7 @@ class FoundStep(Struct, frozen=True):
     kind: HitKind
     item: Item
     text: SearchText
-    facts: SessionFacts
+    facts: FoundSession
 
     def write(self, store: Store, matcher: Matcher) -> Hit:
         """Return the hit as it is shown, without secrets."""
@@ -250,7 +250,7 @@ def _write_shown(text: SearchText) -> str:
     return "\n".join(filter(None, [text.words, *paths]))
 
 
-def _read_root_title(store: Store, facts: SessionFacts) -> str | None:
+def _read_root_title(store: Store, facts: FoundSession) -> str | None:
     """Return the title of the session that a sub-agent works for."""
     root = read_facts(store, facts.root_id)
     return root.title if root else None

@@ -4,7 +4,6 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 
-from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from relight.errors import MissingError, describe
@@ -19,7 +18,7 @@ from relight.store.queries.git_costs import (
     read_session_commits,
     read_session_edits,
 )
-from relight.store.queries.sessions import ChildSession
+from relight.store.queries.sessions import ChildSession, SessionFacts
 from relight.store.queries.steps import SessionCall, SessionTurn, read_tool_calls, read_turns
 
 SHOWN_NAMES = 8
@@ -32,7 +31,7 @@ CUT = ".."  # stands for what a short name leaves out; people can type it
 LAST = re.compile(r"last(?:~([0-9]{1,9}))?")
 
 
-class SessionHead(Struct, frozen=True, kw_only=True):
+class SessionHead(SessionFacts, frozen=True, kw_only=True):
     """A session without its steps: facts, outcome, and figures with its sub-agents'.
 
     `machine` is the one that pushed it, null if it was recorded here. `resume` is the shell line
@@ -40,29 +39,8 @@ class SessionHead(Struct, frozen=True, kw_only=True):
     page.
     """
 
-    session: str
     session_id: str
-    source: str
-    id: str
-    parent: str | None
-    parent_kind: str | None
     children: list[ChildSession]
-    project: str | None
-    branch: str | None
-    title: str | None
-    model: str | None
-    version: str | None
-    started_at: str | None
-    ended_at: str | None
-    outcome: str
-    evidence: list[str]
-    points_to: str | None
-    answer: str | None
-    task_type: str | None
-    category: str | None
-    score: float | None
-    has_tape: bool
-    machine: str | None
     resume: str | None
     figures: ReportFigures
     spirals: list[SessionSpiral]
@@ -212,8 +190,7 @@ def read_head(store: Store, session_id: int) -> SessionHead:
     found = queries.read_facts(store, session_id)
     if found is None:
         raise MissingError("that session is not in the store", "`relight sessions` lists them")
-    known = asdict(found)
-    del known["root_id"], known["machine_key"]
+    known = {name: getattr(found, name) for name in SessionFacts.__struct_fields__}
     # a session of another machine is continued there
     is_part = found.parent_kind == "subagent" or found.machine is not None
     return SessionHead(

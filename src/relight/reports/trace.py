@@ -23,7 +23,7 @@ from relight.sources import find_source
 from relight.store import Store
 from relight.store.queries import steps
 from relight.store.queries.cache_rebuilds import read_session_rebuilds
-from relight.store.queries.sessions import SessionFacts
+from relight.store.queries.sessions import FoundSession
 from relight.store.queries.steps import TraceCall, TraceTurn
 from relight.store.sql import read_usd
 from relight.text import count, dollars, seconds
@@ -155,7 +155,7 @@ class Numbered(Struct, frozen=True):
     items that stand for them.
     """
 
-    facts: SessionFacts
+    facts: FoundSession
     items: list[Item]
     turns: list[TraceTurn]
     calls: dict[int, TraceCall]

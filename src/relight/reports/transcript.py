@@ -5,7 +5,7 @@ from relight.sources import find_source, is_source
 from relight.sources.events import Transcript
 from relight.store import Store
 from relight.store.queries import sessions
-from relight.store.queries.sessions import SessionFacts
+from relight.store.queries.sessions import FoundSession
 from relight.store.write.tape import read_tape
 
 
@@ -16,7 +16,7 @@ def read_transcript(store: Store, session_id: int) -> Transcript:
     return find_source(found.source).read_messages(lines, found.own_id)
 
 
-def find_facts(store: Store, session_id: int) -> SessionFacts:
+def find_facts(store: Store, session_id: int) -> FoundSession:
     """Return the facts of a session; raise if it is not recorded."""
     found = sessions.read_facts(store, session_id)
     if found is None:
@@ -24,7 +24,7 @@ def find_facts(store: Store, session_id: int) -> SessionFacts:
     return found
 
 
-def read_records(store: Store, session_id: int, found: SessionFacts) -> list[bytes]:
+def read_records(store: Store, session_id: int, found: FoundSession) -> list[bytes]:
     """Return the records of a session; raise if they are gone or nothing can read them.
 
     An early sub-agent's records are on its parent's tape.

@@ -35,18 +35,13 @@ class DealtLesson(Struct, frozen=True):
     text: str
 
 
-class Decision(Struct, frozen=True, kw_only=True):
-    """The decision how a session begins. A cold one names the template that it would have had.
-
-    `lessons` are those of the project, as JSON; None if it had none, or gives none. They were given
-    if `has_lessons` is 1, and held out if it is 0.
-    """
+class Beginning(Struct, frozen=True):
+    """The way in which a session begins."""
 
     id: str
     session_key: str
     source: str | None
     arm: str
-    template_id: int | None
     version: int | None
     similarity: float | None
     reason: str
@@ -54,6 +49,16 @@ class Decision(Struct, frozen=True, kw_only=True):
     category: str | None
     tokens: int | None
     created_at: int
+
+
+class Decision(Beginning, frozen=True, kw_only=True):
+    """The decision how a session begins. A cold one names the template that it would have had.
+
+    `lessons` are those of the project, as JSON; None if it had none, or gives none. They were given
+    if `has_lessons` is 1, and held out if it is 0.
+    """
+
+    template_id: int | None
     experiment_id: int | None = None
     # the share of sessions held out when this one was dealt
     hold_out: float | None = None
@@ -89,20 +94,9 @@ class WarmOutcomes(Struct, frozen=True):
     sessions: int
 
 
-class ProvisionRow(Struct, frozen=True):
+class ProvisionRow(Beginning, frozen=True):
     """A decision, the names of its template and experiment, and the session that followed."""
 
-    id: str
-    session_key: str
-    source: str | None
-    arm: str
-    version: int | None
-    similarity: float | None
-    reason: str
-    project: str | None
-    category: str | None
-    tokens: int | None
-    created_at: int
     has_lessons: int | None
     # None if the template was deleted, or none was like the task
     template: str | None
@@ -111,7 +105,6 @@ class ProvisionRow(Struct, frozen=True):
     outcome: str | None
 
 
-_OWN = ProvisionRow.__struct_fields__[: ProvisionRow.__struct_fields__.index("template")]
 _WITH_NAMES = """
     from provision
         left join template on template.id = provision.template_id
@@ -182,7 +175,9 @@ def read_provisions(
     store: Store, *, template: str | None, arm: str | None, limit: int
 ) -> list[ProvisionRow]:
     """Return the latest decisions, newest first, of all templates or of the one with this name."""
-    columns = ", ".join(f"provision.{name} as {name}" for name in _OWN)
+    columns = ", ".join(
+        f"provision.{name} as {name}" for name in (*Beginning.__struct_fields__, "has_lessons")
+    )
     where, values = _narrow(template, arm)
     return store.read(
         ProvisionRow,

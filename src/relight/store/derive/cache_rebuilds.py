@@ -61,7 +61,7 @@ REBUILT = f"""
     )
     select chained.id as turn_id, session_id, session.root_id,
         coalesce(day, 'unknown') as day, session.source, session.project,
-        {NAMED.format("chained.model")} as model, chained.model as full_model, provider, at,
+        {NAMED.format("chained.model")} as model, at,
         case when exists (
                 select 1 from compaction where compaction.session_id = holder
                     and compaction.at > before_at and compaction.at <= chained.at
@@ -73,6 +73,7 @@ REBUILT = f"""
         at - before_at as pause_ms,
         case when cache_write_tokens < before_tokens - cache_read_tokens
             then cache_write_tokens else before_tokens - cache_read_tokens end as tokens,
+        chained.model as full_model, provider,
         coalesce(input_tokens, 0) + cache_read_tokens + cache_write_tokens as prompt,
         cache_write_tokens as written, coalesce(cache_write_1h_tokens, 0) as written_1h
     from chained join session on session.id = chained.session_id
@@ -81,8 +82,8 @@ REBUILT = f"""
 """
 
 
-class RebuiltTurn(Struct, frozen=True):
-    """A turn that rebuilt the cache, with all that its price depends on."""
+class RebuildColumns(Struct, frozen=True):
+    """A turn that rebuilt the cache."""
 
     turn_id: int
     session_id: int
@@ -91,31 +92,25 @@ class RebuiltTurn(Struct, frozen=True):
     source: str
     project: str | None
     model: str | None
-    full_model: str | None
-    provider: str | None
     at: int
     cause: str
     pause_ms: int
     tokens: int
+
+
+class RebuiltTurn(RebuildColumns, frozen=True):
+    """The same with all that its price depends on."""
+
+    full_model: str | None
+    provider: str | None
     prompt: int
     written: int
     written_1h: int
 
 
-class CacheRebuildRow(Struct, frozen=True):
+class CacheRebuildRow(RebuildColumns, frozen=True):
     """A row of `cache_rebuild`."""
 
-    turn_id: int
-    session_id: int
-    root_id: int
-    day: str
-    source: str
-    project: str | None
-    model: str | None
-    at: int
-    cause: str
-    pause_ms: int
-    tokens: int
     write_nanos: int | None
     read_nanos: int | None
 
@@ -153,6 +148,5 @@ def _price(turn: RebuiltTurn, pricing: Pricing) -> CacheRebuildRow:
         both = (turn.written - hour) * rates.cache_write + hour * rates.cache_write_1h
         write_nanos = round(turn.tokens * both / turn.written / MTOK)
         read_nanos = round(turn.tokens * rates.cache_read / MTOK)
-    names = CacheRebuildRow.__struct_fields__[:-2]
-    known = {name: getattr(turn, name) for name in names}
+    known = {name: getattr(turn, name) for name in RebuildColumns.__struct_fields__}
     return CacheRebuildRow(**known, write_nanos=write_nanos, read_nanos=read_nanos)

@@ -84,7 +84,14 @@ def find_sessions(store: Store, typed: str) -> list[TypedSession]:
     )
 
 
-def find_jobs(store: Store, typed: str) -> list[Completion]:
+def find_names(store: Store, kind: str, typed: str) -> list[Completion]:
+    """Return the names of a kind that begin so; models have their short names."""
+    if kind == "job":
+        return _find_jobs(store, typed)
+    return _find_projects(store, typed) if kind == "project" else _find_names(store, kind, typed)
+
+
+def _find_jobs(store: Store, typed: str) -> list[Completion]:
     """Return jobs by name, and by full name once that is typed; removed ones are left out."""
     return store.read(
         Completion,
@@ -97,29 +104,12 @@ def find_jobs(store: Store, typed: str) -> list[Completion]:
     )
 
 
-def find_skills(store: Store, typed: str) -> list[Completion]:
-    return _find_names(store, "skill", typed)
-
-
-def find_templates(store: Store, typed: str) -> list[Completion]:
-    return _find_names(store, "template", typed)
-
-
-def find_models(store: Store, typed: str) -> list[Completion]:
-    """Return the models of sessions, by their short names."""
-    return _find_names(store, "model", typed)
-
-
-def find_projects(store: Store, typed: str) -> list[Completion]:
+def _find_projects(store: Store, typed: str) -> list[Completion]:
     """Return folders that begin as typed; else the names of folders, which filters take too."""
     if found := _find_names(store, "project", typed):
         return found
     folders = {re.split(r"[/\\]", one)[-1]: one for one in reversed(list_names(store, "project"))}
     return [Completion(name, folders[name]) for name in sorted(folders) if name.startswith(typed)]
-
-
-def find_sources(store: Store, typed: str) -> list[Completion]:
-    return _find_names(store, "source", typed)
 
 
 def _find_names(store: Store, kind: str, typed: str) -> list[Completion]:

@@ -53,9 +53,8 @@ class SessionNeighbours(Struct, frozen=True):
 
 
 class SessionFacts(Struct, frozen=True):
-    """The facts about a session, with the names of its parent and its row's root."""
+    """The facts about a session; `machine` pushed it, null if it was recorded here."""
 
-    root_id: int
     session: str
     source: str
     id: str
@@ -76,8 +75,13 @@ class SessionFacts(Struct, frozen=True):
     category: str | None
     score: float | None
     has_tape: bool
-    # the machine that pushed it, null if it was recorded here
     machine: str | None
+
+
+class FoundSession(SessionFacts, frozen=True):
+    """The same with the row of its root and the key of its machine."""
+
+    root_id: int
     machine_key: str | None
 
     @property
@@ -260,12 +264,12 @@ def find_advised(store: Store) -> list[AdvisedSession]:
     )
 
 
-def read_facts(store: Store, session_id: int) -> SessionFacts | None:
+def read_facts(store: Store, session_id: int) -> FoundSession | None:
     """Return the facts of a session; None if it is not recorded."""
     found = store.read(
-        SessionFacts,
+        FoundSession,
         f"""
-        select root_id, {NAME} as session, source, session.key as id,
+        select {NAME} as session, source, session.key as id,
             (select {NAME} from session as other where other.id = session.parent_id) as parent,
             parent_kind, project, branch, title, model, version, started_at, ended_at,
             coalesce(outcome, 'unknown') as outcome, outcome_evidence as evidence,
@@ -273,6 +277,7 @@ def read_facts(store: Store, session_id: int) -> SessionFacts | None:
             task_type, category, score,
             {flag(HAS_TAPE)} as has_tape,
             (select name from machine where machine.id = session.machine_id) as machine,
+            root_id,
             (select machine.key from machine where machine.id = session.machine_id) as machine_key
         from session where id = ?
         """,

@@ -151,7 +151,7 @@ def stop_canary(
 ) -> CanaryRow | None:
     """End a trial: no slot is dealt any more, and the job keeps the model in use."""
     if ":" in row.job:
-        _set_foreign(store, row, is_candidate=False)
+        _set_foreign(row, is_candidate=False)
     said = f"{reason} ({made_by})" if made_by else reason
     return _end(store, row, "stopped", said, now=now)
 
@@ -187,7 +187,7 @@ def _switch(
     assert isinstance(at, int)
     models = (row.against, row.model) if is_candidate else (row.model, row.against)
     if ":" in row.job:
-        _set_foreign(store, row, is_candidate=is_candidate)
+        _set_foreign(row, is_candidate=is_candidate)
     with store.transaction() as database:
         if not update_canary(database, row, **changes):
             return None
@@ -283,7 +283,7 @@ def _set_own(store: Store, database: Connection, row: CanaryRow, *, is_candidate
     set_definition(database, own.id, definition, model=job.model, provider=job.provider)
 
 
-def _set_foreign(store: Store, row: CanaryRow, *, is_candidate: bool) -> None:
+def _set_foreign(row: CanaryRow, *, is_candidate: bool) -> None:
     """Change the model of another scheduler's job, as that scheduler does."""
     editor, key = find_editor(row.job)
     settings = _read_settings(row, is_candidate=is_candidate)
@@ -318,7 +318,7 @@ def deal_next(store: Store, row: CanaryRow, *, now: int) -> None:
     is_candidate = draw(row, str(now))
     with store.transaction() as database:
         add_deal(database, DealRow(row.id, now, int(is_candidate), None))
-    _set_foreign(store, row, is_candidate=is_candidate)
+    _set_foreign(row, is_candidate=is_candidate)
 
 
 def _count(row: CanaryRow, seen: CanaryEvidence) -> str:
