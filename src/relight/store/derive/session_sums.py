@@ -6,26 +6,19 @@ records too to `rollup.refresh`. A live session is summed event by event (`addit
 """
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from relight.model import AMOUNTS, TOKENS, WHOLE_TOKENS, Session, TokenColumns
-from relight.store.derive.rollup import NOTE_TOUCHED, OUTCOME, RANGES, CallDayRow
+from relight.model import Session, TokenColumns
+from relight.store.derive.rollup import NOTE_TOUCHED, OUTCOME, CallDayRow
 from relight.store.sql import Connection, insert, read, write_touched
 
 if TYPE_CHECKING:
-    from relight.store.write.sealed import Sealed, TurnRow
+    from relight.store.write.sealed import Sealed
 
-K = TypeVar("K", bound=Hashable)
-Sums = dict[str, int | None]
-NOTHING: Sums = {name: None if name in TOKENS else 0 for name in AMOUNTS}
-HOUR_MS = 3_600_000
-_read_tokens = attrgetter(*TOKENS)
-_read_whole = attrgetter(*WHOLE_TOKENS)
 # what the rows have from elsewhere, and whether they are all that the session has
 SUMMED = f"""
     select id, root_id, project, branch, model, machine_id, started_at, ended_at,
@@ -122,81 +115,6 @@ class SummedSession(Struct, frozen=True):
         known, seen = sums.session, (self.model, self.branch, self.started_at, self.ended_at)
         is_same = seen == (known.model, known.branch, known.started_at, known.ended_at)
         return is_same and (self.turns, self.calls) == (sums.turns, sums.calls)
-
-
-class Counts(Struct):
-    """The calls added to one row of their sums."""
-
-    tool_calls: int = 0
-    tool_failures: int = 0
-    failed_turns: int = 0
-    at: int | None = None
-
-    def add(self, at: int | None, *, calls: int = 0, failures: int = 0, turns: int = 0) -> None:
-        self.tool_calls += calls
-        self.tool_failures += failures
-        self.failed_turns += turns
-        if at is not None and (self.at is None or at > self.at):
-            self.at = at
-
-
-def add_amount(sums: Sums, name: str, value: int | None) -> None:
-    """Add a number to a sum that is unknown until one is known."""
-    if value is not None:
-        sums[name] = (sums[name] or 0) + value
-
-
-def add_turn(sums: dict[K, Sums], group: K, turn: "TurnRow") -> None:
-    """Add a turn to its group if it counts, as `rollup.IS_COUNTED` says; sources reconcile none."""
-    if not is_counted(turn):
-        return
-    found = sums.setdefault(group, {**NOTHING})
-    add_amount(found, "turns", turn.calls)
-    add_amount(found, "partial_turns", turn.calls if turn.usage_status == "partial" else 0)
-    add_amount(found, "unpriced_turns", (turn.calls or 1) if turn.cost_nanos is None else 0)
-    for name, value in zip(TOKENS, _read_tokens(turn), strict=True):
-        add_amount(found, name, value)
-    is_included = turn.cost_status == "included"
-    add_amount(found, "included_nanos" if is_included else "cost_nanos", turn.cost_nanos or 0)
-
-
-def is_counted(turn: "TurnRow") -> bool:
-    return turn.calls > 0 or turn.cost_nanos != 0 or any(_read_whole(turn))
-
-
-def make_hour(turn: "TurnRow", source: str) -> HourRow | None:
-    """Return what a turn adds to its hour, which ends with its last moment; None if nothing."""
-    tokens = sum(filter(None, _read_whole(turn)))
-    if turn.at is None or not tokens:
-        return None
-    return HourRow(
-        session_id=turn.session_id,
-        hour=max(turn.at - 1, 0) // HOUR_MS,
-        source=source,
-        first_at=turn.at,
-        turns=1,
-        unpriced_turns=int(turn.cost_nanos is None),
-        tokens=tokens,
-        nanos=turn.cost_nanos,
-    )
-
-
-def find_position(place: int) -> int:
-    """Return the first place of the range of a place in a session."""
-    return max(first for first in RANGES if first <= max(place, 1))
-
-
-def make_position(owner: Mapping[str, Any], place: tuple[str, int], counts: Counts) -> PositionRow:
-    """Return the row of a day and a range of places."""
-    return PositionRow(
-        **owner,
-        day=place[0],
-        position=place[1],
-        tool_calls=counts.tool_calls,
-        tool_failures=counts.tool_failures,
-        failed_turns=counts.failed_turns,
-        failed_at=counts.at,
-    )
 
 
 def find_sums(

@@ -12,15 +12,10 @@ from msgspec.structs import replace
 
 from relight.model import Session
 from relight.names import find_model_name
-from relight.store.derive.rollup import CallDayRow
-from relight.store.derive.session_sums import (
+from relight.store.derive.additions import (
     NOTHING,
     Counts,
-    HourRow,
-    PositionRow,
-    SessionDayRow,
     Sums,
-    WholeSums,
     add_amount,
     add_turn,
     find_position,
@@ -28,6 +23,8 @@ from relight.store.derive.session_sums import (
     make_hour,
     make_position,
 )
+from relight.store.derive.rollup import CallDayRow
+from relight.store.derive.session_sums import HourRow, PositionRow, SessionDayRow, WholeSums
 
 if TYPE_CHECKING:
     from relight.store.write.sealed import CallRow, Sealed, TurnRow
