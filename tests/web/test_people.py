@@ -36,8 +36,11 @@ KEYS = {
 }
 PATHS: dict[str, Any] = json.loads(DOCUMENT.read_bytes())["paths"]
 READS = [path for path, methods in PATHS.items() if "get" in methods]
-# one row of each, which nobody but its owner and people who see everything may see
-UNPLANTED = {"meta", "price", "model_alias", "person", "machine", "search_words", "token", "member"}
+# one row of each other table, which nobody but its owner and people who see everything may see
+UNPLANTED = {
+    *("meta", "price", "model_alias", "stale_day"),  # of no person
+    *("person", "machine", "search_words", "token", "member"),
+}
 EXAMPLES = 4
 
 
@@ -105,7 +108,7 @@ def read_columns(store: Store, table: str) -> list[tuple[str, str]]:
 
 
 def plant(store: Store) -> None:
-    """Write a row of the third person into every table, with the word in each text."""
+    """Write a row of the third person into every table, with the word in each text but days."""
     mark = MARKS["carol"]
     person = find_person(store, "carol")
     ((session,),) = store.query("select id from session where key = ?", (KEYS["carol"],))
@@ -115,7 +118,8 @@ def plant(store: Store) -> None:
         for number, table in enumerate(sorted(set(RULES) - UNPLANTED), start=700):
             values: dict[str, object] = {}
             for name, kind in read_columns(store, table):
-                value = f"{mark}{number}" if kind == "text" else known.get(name, number)
+                word = "2026-11-15" if name == "day" else f"{mark}{number}"
+                value = word if kind == "text" else known.get(name, number)
                 values[name] = b"zebra" if kind in ("blob", "bytea") else value
             if table == "run":
                 ((values["job_id"],),) = database.execute("select min(id) from job").fetchall()

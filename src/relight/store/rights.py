@@ -32,7 +32,10 @@ ABOUT_PERSON = {
     "tape_read": "select * from tape_read where person_id = ?",
 }
 # of the server, or made from the rows that are exported
-LEFT_OUT = {*ABOUT_PERSON, "tape_part", "meta", "price", "model_alias", "search_words"}
+LEFT_OUT = {
+    *ABOUT_PERSON,
+    *("tape_part", "meta", "price", "model_alias", "stale_day", "search_words"),
+}
 
 
 class MemberRow(Struct, frozen=True):
