@@ -343,7 +343,7 @@ def take_sides(call: Understood) -> Sides:
 
 
 def judge_sides(counts: Mapping[Sides, int]) -> WorkKind:
-    """Return the kind of work of so many calls of each side."""
+    """Return the kind of work, from the number of calls on each side."""
     types: Counter[str] = Counter()
     categories: Counter[str] = Counter()
     files: Counter[str] = Counter()

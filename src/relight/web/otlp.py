@@ -1,7 +1,7 @@
 """The OTLP receiver's HTTP side: `POST /v1/traces`, `/v1/logs` and `/v1/metrics`.
 
 A request is answered with 200 when its records are on disk. One thread takes them in turn; while
-too many wait, exporters are asked to send again. Only programs on this machine are heard.
+too many wait, exporters are asked to send again. Only requests from this machine are accepted.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from relight.web.watch import WatchProcess
 # bodies that wait to be taken: with more, or more bytes, exporters are asked to send again
 MOST_WAITING = 16
 MOST_HELD = 2 * MOST_BODY
-# of a refused body so much is read and dropped
+# bytes of a refused body that are read and dropped
 MOST_DRAINED = 8 * MOST_BODY
 REPORT_SECONDS = 60.0
 SIGNALS: tuple[Signal, ...] = ("traces", "logs", "metrics")

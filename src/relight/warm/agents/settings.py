@@ -114,7 +114,7 @@ class PackageStep(Struct, frozen=True):
 class Agent(Struct, frozen=True):
     """An agent that Relight can be added to."""
 
-    # True if nothing is to be added, from the file's path, its text and the hook's command
+    # True if Relight is already there; called with the file's path, its text and the hook's command
     has: Callable[[Path, str, str], bool]
     # the new settings, from the file's path, its text and the command that answers the hook
     add: Callable[[Path, str, str], str]
@@ -127,7 +127,7 @@ class Agent(Struct, frozen=True):
     hook: str | None = None
     # the module that installs Relight into the agent's Python environment, if it needs that
     package: str | None = None
-    # the part of the settings that it is, if another part of Relight has the same file
+    # the part of Relight that this row installs, if several share the file
     part: str = ""
     # the module that finds what keeps the agent from using it
     check: str | None = None

@@ -69,9 +69,9 @@ Ratio = tuple[float, float]
 class ArmMetric(Struct, frozen=True, kw_only=True):
     """One metric: its name in JSON, its title, how to read, format and judge it.
 
-    `read_session` is for sessions as they come, `read_run` for pairs of runs. The general
-    comparison skips a metric without one of them; success, early failures and time to success have
-    their own. `more_is_better` is None if it has no goal. `warning` is set if it must not get worse
+    A metric without `read_session` is not in the report of sessions, one without `read_run` not in
+    that of runs. `holdout.py` computes success, early failures and time to success itself.
+    `more_is_better` is None if it has no goal. `warning` is set if it must not get worse
     while something else gets better.
     """
 
