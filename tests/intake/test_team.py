@@ -1006,6 +1006,30 @@ def test_runs_and_recorded_uses_of_skills_travel_and_go_with_their_machine(
         assert not office.store.has_rows(table), table
 
 
+def test_runs_and_uses_keep_their_session_while_only_its_sub_agent_is_derived(
+    office: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relight.intake.take.PARTS_AT_ONCE", 1)
+    laptop = Laptop(tmp_path / "laptop", "laptop", office.line(office.add("anna")))
+    agent: Any = {"agentId": "a1", "isSidechain": True}
+    lines = [build.claude_prompt("Look", **agent), build.claude_answer("msg_agent", at=2, **agent)]
+    for made, place in (
+        (lines, f"{build.CLAUDE_SESSION}/subagents/agent-a1"),
+        (build.claude_session(), build.CLAUDE_SESSION),
+    ):
+        build.write_claude(laptop.folder, made, name=place)
+        build.import_home(laptop.store, laptop.folder)
+    laptop.join()
+    laptop.push()
+    assert Deriver(office.store).run() == 1
+    add_run(laptop)
+    laptop.push()
+    office.derive()
+    (run,) = read_runs(office.store)
+    assert run.session_id == f"claude-code:{build.CLAUDE_SESSION}"
+    assert office.store.has_rows("skill_told")
+
+
 def test_a_restored_machine_is_the_same_and_a_restored_server_gets_everything_again(
     office: Office, laptop: Laptop, tmp_path: Path
 ) -> None:

@@ -125,11 +125,15 @@ def _read_first_of_others(
 
 
 def find_foreign(database: Connection, sessions: Iterable[int], person_id: int) -> set[int]:
-    """Return those of these sessions that belong to another person, or to the server itself."""
+    """Return those of these sessions that belong to another person, or to the server itself.
+
+    One that only its sub-agents name so far belongs to the machine that pushed these.
+    """
     found: set[int] = set()
     for some, marks in divide(sessions):
         rows = database.execute(
-            "select session.id from session left join machine on machine.id = session.machine_id"
+            "select session.id from session left join machine"
+            f" on machine.id = coalesce(session.machine_id, {FIRST})"
             f" where session.id in ({marks}) and {differs('person_id', '?')}",
             [*some, person_id],
         )
