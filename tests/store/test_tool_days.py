@@ -13,7 +13,7 @@ from relight.intake.retention import forget
 from relight.reports.labels import label_session
 from relight.reports.sessions import find_session
 from relight.reports.totals import report
-from relight.store import Store
+from relight.store import Store, open_store
 from relight.store.derive.rollup import add_up_days
 from relight.store.queries.filters import Filter, where
 from relight.store.queries.tool_sums import SPREAD, count_tools
@@ -149,6 +149,27 @@ def test_sums_of_days_have_the_calls_of_sessions_that_stayed_in_one_place(tmp_pa
         )
         assert rows == [(None, 1, 2), ("Bash", 1, 1), ("Read", 1, 1)]
         assert add_up_days(store, before=LATER) == 0
+
+
+def test_a_report_counts_each_call_once_while_another_process_adds_days_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with build.open_home(tmp_path) as store, open_store(tmp_path / "relight") as other:
+        build.write_claude(tmp_path, build.claude_session())
+        build.import_home(store, tmp_path)
+        other.run(
+            "insert into stale_day (day) select distinct day from call_day"
+            " where 1 = 1 on conflict do nothing"
+        )
+        query = store.query
+
+        def query_and_add_up(statement: str, values: Any = ()) -> list[tuple[Any, ...]]:
+            found = query(statement, values)
+            add_up_days(other, before=LATER)
+            return found
+
+        monkeypatch.setattr(store, "query", query_and_add_up)
+        assert report(store, ("tool",)).total.tool_calls == 2
 
 
 def test_the_last_days_are_left_until_they_are_over(tmp_path: Path) -> None:

@@ -1,10 +1,6 @@
-"""The sums of a report, and how those of two parts of the record add up."""
-
-from collections.abc import Sequence
-from typing import Any
+"""The sums of a report."""
 
 from msgspec import Struct
-from msgspec.structs import astuple, replace
 
 from relight.model import TokenColumns
 
@@ -51,29 +47,3 @@ class SessionCounts(Struct, frozen=True):
     sessions: int
     successes: int
     failures: int
-
-
-def merge_groups(first: Sequence[GroupSums], second: Sequence[GroupSums]) -> list[GroupSums]:
-    """Return the groups of two parts of the record, ordered by their keys."""
-    found = {(*one.keys.values(),): one for one in first}
-    for one in second:
-        keys = (*one.keys.values(),)
-        found[keys] = _merge(found[keys], one) if keys in found else one
-    return sorted(found.values(), key=lambda one: [_place(key) for key in one.keys.values()])
-
-
-def _place(key: str | int | None) -> tuple[bool, str]:
-    """Return the place of a key in the order of both engines, which is that of its bytes."""
-    return key is not None, str(key or "")
-
-
-def _merge(one: GroupSums, other: GroupSums) -> GroupSums:
-    sums = [_add(*pair) for pair in zip(astuple(one.sums), astuple(other.sums), strict=True)]
-    counts = [
-        _add(*pair) for pair in zip(astuple(one.outcomes), astuple(other.outcomes), strict=True)
-    ]
-    return replace(one, sums=UsageSums(*sums), outcomes=OutcomeSums(*counts))
-
-
-def _add(one: Any, other: Any) -> Any:
-    return other if one is None else one if other is None else one + other

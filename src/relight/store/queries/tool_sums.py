@@ -1,15 +1,17 @@
 """Sums of tool calls: those of days, and the calls that no sum of a day has.
 
 Calls of days that have changed, and of sessions that went on elsewhere, are read one by one. A
-session is in one of the two parts, so that counts add up.
+session is in one of the two parts, so that counts add up. One statement reads both parts: between
+two, another process may add days up.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 from relight.store import Store
 from relight.store.queries.filters import Filter, where
+from relight.store.queries.sums import GroupSums, OutcomeSums, UsageSums
 
 # the keys that the sums of days have
 KEYS = ("day", "month", "source", "model", "provider", "project", "tool")
@@ -24,13 +26,6 @@ TOOLS = """
     select tool from known where tool is not null
 """
 IS_SUMMED = "day not in (select day from stale_day)"
-# single calls have no cost
-_NOT_RATED = """cast(null as bigint) as rated_turns, cast(null as bigint) as rated_unpriced_turns,
-    cast(null as bigint) as rated_cost_nanos"""
-TOOL_DAYS = f"""(
-    select *, 0 as failed_turns, {_NOT_RATED}
-    from tool_day where tool is not null and {IS_SUMMED}
-) as summed"""
 _COLUMNS = """day, source, project, model, provider, machine_id, tool, root_id, outcome, tool_calls,
     tool_failures, failed_turns"""
 # Written so, the test of the tool keeps SQLite from reading all days in the order of tools.
@@ -46,6 +41,8 @@ SPREAD = """coalesce(sum(calls), 0) as calls, coalesce(sum(failed), 0) as failed
     coalesce(sum(calls * calls), 0) as calls_squared,
     coalesce(sum(failed * failed), 0) as failed_squared,
     coalesce(sum(calls * failed), 0) as calls_times_failed"""
+# what is known of calls, and of the sessions that made them
+KNOWN = ("sessions", "tool_calls", "tool_failures", "failed_turns", "successes", "failures")
 # a sum that PostgreSQL multiplies as a whole number, in half of the time
 CALLS_OF_ONE = "cast(sum(tool_calls) as bigint)"
 FAILED_OF_ONE = "cast(sum(tool_failures) as bigint)"
@@ -71,6 +68,36 @@ class ToolCount(CallSpread, frozen=True):
 def is_summed(by: Sequence[str], chosen: Filter) -> bool:
     """True if the sums of days have all of these keys, and all that a filter tests."""
     return chosen.is_of_days and "tool" in by and all(key in KEYS for key in by)
+
+
+def sum_tools(store: Store, keys: Mapping[str, str], chosen: Filter) -> list[GroupSums]:
+    """Return the sums of each group by these columns, ordered by the keys."""
+    test, values = where(chosen)
+    named = ", ".join(f"{column} as {key}" for key, column in keys.items())
+    grouped = ", ".join(keys.values())
+    statement = f"""
+        select {", ".join(keys)}, {", ".join(f"sum({name})" for name in KNOWN)} from (
+            select {named}, sum(sessions) as sessions, sum(tool_calls) as tool_calls,
+                sum(tool_failures) as tool_failures, 0 as failed_turns,
+                sum(successes) as successes, sum(failures) as failures
+            from tool_day {f"{test} and" if test else "where"} tool is not null and {IS_SUMMED}
+            group by {grouped}
+            union all
+            select {named}, count(distinct root_id), sum(tool_calls), sum(tool_failures),
+                sum(failed_turns), count(distinct case when outcome = 'success' then root_id end),
+                count(distinct case when outcome = 'failure' then root_id end)
+            from {SINGLE_CALLS} {test} group by {grouped}
+        ) as parts
+        group by {", ".join(keys)} order by {", ".join(f"{key} nulls first" for key in keys)}
+    """
+    unknown = dict.fromkeys(UsageSums.__struct_fields__)
+    found = []
+    for row in store.query(statement, [*values, *values]):
+        *of_calls, successes, failures = row[len(keys) :]
+        sums = UsageSums(**{**unknown, **dict(zip(KNOWN, of_calls, strict=False))})
+        own = dict(zip(keys, row, strict=False))
+        found.append(GroupSums(own, sums, OutcomeSums(successes, failures)))
+    return found
 
 
 def count_tools(store: Store, chosen: Filter, *, kind: str = "") -> list[ToolCount]:

@@ -14,14 +14,13 @@ from relight.store.queries.sums import (
     OutcomeSums,
     SessionCounts,
     UsageSums,
-    merge_groups,
 )
 from relight.store.queries.tool_sums import (
     IS_SUMMED,
     SINGLE_CALLS,
-    TOOL_DAYS,
     TOOLS,
     is_summed,
+    sum_tools,
 )
 
 
@@ -151,9 +150,7 @@ def sum_groups(
     """
     keys = {key: COLUMNS[key] for key in by}
     if "tool" in by and is_summed(by, chosen):
-        days = sum_table(store, keys, chosen, TOOL_DAYS, known=CALL_SUMS, is_of_days=True)
-        single = sum_table(store, keys, chosen, SINGLE_CALLS, known=CALL_SUMS)
-        return merge_groups(days, single)
+        return sum_tools(store, keys, chosen)
     is_of_calls = any(key in CALL_KEYS for key in by)
     known = CALL_SUMS if is_of_calls else USAGE_SUMS
     table = _choose_table(by, chosen)
@@ -246,12 +243,12 @@ def count_sessions(store: Store, by: Sequence[str], chosen: Filter) -> SessionCo
 def _count_tool_sessions(store: Store, chosen: Filter) -> SessionCounts:
     """Return the number of sessions that called any tool."""
     test, values = where(chosen)
-    test = f"{test} and" if test else "where"
-    alone = f"select {DAY_COUNTS} from tool_day {test} tool is null and {IS_SUMMED}"
-    covered = f"select distinct root_id, outcome from {SINGLE_CALLS} {test} 1 = 1"
+    days = f"{test} and" if test else "where"
+    alone = f"select {DAY_COUNTS} from tool_day {days} tool is null and {IS_SUMMED}"
+    covered = f"select distinct root_id, outcome from {SINGLE_CALLS} {test}"
     single = f"select {COUNTS} from ({covered}) as covered"
-    found = [store.read(SessionCounts, one, values)[0] for one in (alone, single)]
-    return _add_up(*found)
+    both = f"select {DAY_COUNTS} from ({alone} union all {single}) as parts"
+    return store.read(SessionCounts, both, [*values, *values])[0]
 
 
 def _count_shared(
