@@ -560,12 +560,14 @@ def test_a_time_that_a_machine_sends_gives_nobody_the_session_of_another_person(
     assert office.by("machine", "person") == {("second", "ben"): (1, 3)}
 
 
+@pytest.mark.parametrize("waits", [False, True])
 def test_nobody_judges_the_session_of_another_person(
-    office: Office, laptop: Laptop, machines: MakeMachine
+    office: Office, laptop: Laptop, machines: MakeMachine, *, waits: bool
 ) -> None:
     laptop.join()
     laptop.push()
-    office.derive()
+    if not waits:
+        office.derive()
     second = machines("apart", "second", office.line(office.add("ben", sees=["shop"])))
     second.join()
     outcome = wire.SentOutcome(
@@ -579,6 +581,7 @@ def test_nobody_judges_the_session_of_another_person(
     use = wire.SentUse(session=session, skill="tidying", values={"success": 0})
     message = wire.Push(outcomes=[outcome], runs=[run], uses=[use])
     second.line.send("POST", "/api/v1/tapes", message, **headers(second))
+    office.derive()
     assert sums(office.store) == sums(laptop.store)
     assert office.by("job", "skill") == {(None, None): (1, 3)}
 

@@ -31,6 +31,11 @@ FIRST = f"""case when {IS_HERE} then null else (
     where machine_session.session_id = session.id
     order by first_at, joined_at, machine.id limit 1
 ) end"""
+# of a session that waits to be derived
+SENDER = """(
+    select tape_part.machine_id from tape_part where tape_part.session_id = named.id
+    order by case when tape_part.machine_id is null then 0 else 1 end, tape_part.id limit 1
+)"""
 OWN = f"""
     update session set machine_id = {FIRST}
     where id in (select id from touched) and {differs("machine_id", FIRST)}
@@ -127,15 +132,22 @@ def _read_first_of_others(
 def find_foreign(database: Connection, sessions: Iterable[int], person_id: int) -> set[int]:
     """Return those of these sessions that belong to another person, or to the server itself.
 
-    One that only its sub-agents name so far belongs to the machine that pushed these.
+    One that is not derived yet belongs to the machine that pushed its first part; without any, to
+    the one whose sub-agents name it.
     """
     found: set[int] = set()
     for some, marks in divide(sessions):
         rows = database.execute(
-            "select session.id from session left join machine"
-            f" on machine.id = coalesce(session.machine_id, {FIRST})"
-            f" where session.id in ({marks}) and {differs('person_id', '?')}",
-            [*some, person_id],
+            f"""
+                select named.id from (
+                    select id from session where id in ({marks})
+                    union select session_id from tape_part where session_id in ({marks})
+                ) as named
+                left join session on session.id = named.id
+                left join machine on machine.id = coalesce(session.machine_id, {SENDER}, {FIRST})
+                where {differs("person_id", "?")}
+            """,
+            [*some, *some, person_id],
         )
         found |= {one for (one,) in rows}
     return found
