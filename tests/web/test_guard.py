@@ -9,6 +9,7 @@ from starlette.testclient import TestClient
 
 import build
 import serving
+from relight.cli.serve import make_server
 from relight.web.actions import ACTIONS
 from relight.web.app import create_app
 from relight.web.guard import COOKIE, POLICY
@@ -235,6 +236,32 @@ def test_a_browser_shows_the_token_once(home: Path) -> None:
         assert client.get("/sessions").status_code == 200
         # a cookie comes by itself, so it does not stand for the secret
         assert client.post("/api/templates/none/restore").status_code == 403
+
+
+def test_the_token_of_a_teams_server_cannot_be_guessed_where_members_sign_in(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relight.web.token_checks.PAUSE_SECONDS", 60.0)
+    monkeypatch.setattr("relight.web.token_checks.MOST_WAITING", 0)
+    with serving.make_client(home, token=TOKEN, is_team=True, is_deriving=False) as client:
+        found = [client.post("/login", data={"token": one}) for one in ("guessed", TOKEN)]
+    assert [one.status_code for one in found] == [403, 429]
+
+
+def test_wrong_tokens_of_one_client_wait_whatever_it_calls_itself(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relight.web.token_checks.PAUSE_SECONDS", 60.0)
+    monkeypatch.setattr("relight.web.token_checks.MOST_WAITING", 0)
+    settings = make_server(create_app(home, token=TOKEN)).config
+    settings.load()
+    here = ("127.0.0.1", 50_000)
+    with TestClient(settings.loaded_app, base_url=serving.ADDRESS, client=here) as client:
+        found = [
+            client.get("/api/report", headers={"Authorization": "x", "X-Forwarded-For": one})
+            for one in ("192.0.2.1", "192.0.2.2")
+        ]
+    assert [one.status_code for one in found] == [401, 429]
 
 
 def test_without_a_token_there_is_nothing_to_sign_in_to(client: TestClient) -> None:

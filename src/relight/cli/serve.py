@@ -132,7 +132,7 @@ def serve(
             is_team=is_team,
         )
         with nullcontext() if otlp_port is None else receiving(home, otlp_port):
-            run_app(app, listening, is_proxied=tls_proxy is not None)
+            run_app(app, listening)
 
 
 @contextmanager
@@ -155,13 +155,13 @@ def receiving(home: str | Path | None, port: int) -> Iterator[None]:
             thread.join(END_SECONDS)
 
 
-def run_app(app: "ASGIApp", listening: socket.socket, *, is_proxied: bool = False) -> None:
+def run_app(app: "ASGIApp", listening: socket.socket) -> None:
     """Serve an application until interrupted."""
     import asyncio
 
     from relight.web.connections import TroubleReporter
 
-    server = make_server(app, is_proxied=is_proxied)
+    server = make_server(app)
 
     async def run() -> None:
         asyncio.get_running_loop().set_exception_handler(TroubleReporter())
@@ -170,11 +170,8 @@ def run_app(app: "ASGIApp", listening: socket.socket, *, is_proxied: bool = Fals
     asyncio.run(run())
 
 
-def make_server(app: "ASGIApp", *, is_proxied: bool = False) -> "uvicorn.Server":
-    """Return a server with limits of time and number, so that strangers cannot block it.
-
-    What a proxy says about its clients is believed: it may be in another container.
-    """
+def make_server(app: "ASGIApp") -> "uvicorn.Server":
+    """Return a server with limits of time and number, so that strangers cannot block it."""
     import logging
 
     import uvicorn
@@ -186,7 +183,8 @@ def make_server(app: "ASGIApp", *, is_proxied: bool = False) -> "uvicorn.Server"
         app,
         http=LimitedConnection,
         ws="none",
-        forwarded_allow_ips="*" if is_proxied else None,
+        # every client can write X-Forwarded-For, and would be a new one with each wrong token
+        proxy_headers=False,
         lifespan="on",
         # warnings are about single requests, which a stranger can send without end
         log_level="error",

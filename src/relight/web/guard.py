@@ -88,6 +88,8 @@ class Guard:
             await send(message)
 
         headers = Headers(scope=scope)
+        if headers.get("x-forwarded-proto") == "https":
+            scope["scheme"] = "https"  # said by a proxy; a client that lies harms only itself
         refusal = self._check(scope, headers) or await self._check_token(scope, headers)
         await (refusal or self.app)(scope, receive, send_guarded)
 

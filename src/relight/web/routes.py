@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from relight.store.members import COOKIE_MARK
 from relight.web.actions import ACTIONS, Action
 from relight.web.api import QUERIES, Query
 from relight.web.filters import Filters
@@ -156,7 +157,7 @@ def login_route(site: Site) -> Route:
         cookie = await site.sign_in(str(fields.get("token", "")).strip())
         address = request.client.host if request.client else None
         # as in the guard: a member's token waits for no wrong ones
-        is_member = cookie is not None and site.is_team
+        is_member = cookie is not None and COOKIE_MARK in cookie
         is_right = is_member or await site.token_checks.check(address, lambda: cookie is not None)
         if is_right is None:
             return show(following, "Too many wrong tokens: try again later.", 429)
