@@ -645,6 +645,32 @@ def test_a_server_that_is_full_asks_to_wait(
     assert laptop.push().pending == 0
 
 
+def test_a_server_that_asks_to_wait_for_an_hour_is_left_alone_for_ten_minutes(
+    laptop: Laptop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laptop.join()
+    monkeypatch.setattr("relight.web.team.LEAST_FREE", 1 << 60)
+    monkeypatch.setattr("relight.web.team.FULL_SECONDS", 3600)
+    with pytest.raises(ServerError, match="disk of the server is full"):
+        laptop.push()
+    push_after_import(laptop.store)
+    target = read_target(laptop.store)
+    assert target is not None
+    assert "disk of the server" in (target.trouble or ""), "no other push was tried"
+
+
+def test_a_machine_that_joined_to_share_something_else_sends_its_parts_once(
+    office: Office, full: Laptop
+) -> None:
+    full.join("tapes")
+    office.store.run("update machine set share = 'figures'")
+    joined = full.line.number
+    with pytest.raises(ServerError, match="joined to share figures") as found:
+        full.push()
+    assert found.value.hint == "join again to share more or less"
+    assert full.line.number == joined + 1
+
+
 @pytest.mark.parametrize(
     ("minutes", "trouble"), [(5, "the server is busy"), (60, "there is no token")]
 )

@@ -189,8 +189,8 @@ class Pusher:
     def note_trouble(self, message: str, wait_ms: int) -> None:
         """Note why a push failed, and when the next one by itself may try."""
         if read_target(self.store) is not None:
-            target = replace(self.target, trouble=message, try_at=_now() + wait_ms)
-            write_target(self.store, target)
+            try_at = _now() + min(wait_ms, LONGEST_WAIT_MS)
+            write_target(self.store, replace(self.target, trouble=message, try_at=try_at))
 
     def _join(self, join: Callable[..., Joined] = join_as_own) -> Joined:
         assert self._line is not None

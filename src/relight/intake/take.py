@@ -165,7 +165,8 @@ def take(store: Store, member: Member, machine: Machine, push: Push) -> Pushed:
 def _make_row(store: Store, machine: Machine, naming: Naming, part: SentPart) -> PushedPartRow:
     """Return the row of a part, with its words redacted by this server's rules, or without any."""
     if part.is_figures != (machine.share == "figures"):
-        raise BadPartError(
+        # of the whole message: BadPartError would have the others sent one by one
+        raise RelightError(
             f"this machine has joined to share {machine.share}", "join again to share more or less"
         )
     key = store.redaction_key
