@@ -1,6 +1,7 @@
 """Long lists: each page is small, and its neighbours have the rest."""
 
 import re
+from pathlib import Path
 
 from starlette.testclient import TestClient
 
@@ -97,3 +98,16 @@ def test_many_templates_are_shown_in_pages(store: Store) -> None:
         assert names == [f"template-{place:03}" for place in range(120, 0, -1)]
         best = client.get("/templates?sort=best&page=2").text
         assert re.search(r'rel="next" href="[^"]*sort=best[^"]*page=3', best)
+
+
+def test_no_page_of_hits_offers_itself_as_more(tmp_path: Path) -> None:
+    for number in range(70):  # more sessions than are read
+        key = f"{number:08d}-aaaa-4aaa-8aaa-111111111111"
+        build.write_claude(tmp_path, [build.claude_prompt("A word", sessionId=key)], name=key)
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        home = store.config.home
+    with serving.make_client(home) as client:
+        first, whole = (client.get(f"/search?q=word{end}").text for end in ("", "&all=hits"))
+    assert re.findall(r"\d+ of 70 hits|up to \d+ more", first) == ["50 of 70 hits", "up to 20 more"]
+    assert re.findall(r"\d+ of 70 hits|up to \d+ more", whole) == ["60 of 70 hits"]

@@ -41,7 +41,8 @@ def show(view: View) -> Context:
         return {**empty, "note": None, "trouble": None, "is_empty": is_empty}
     try:
         chosen = replace(view.chosen, since=None, until=None)
-        limit = MOST_SHOWN if view.query.get("all") == "hits" else SHOWN
+        is_all = view.query.get("all") == "hits"
+        limit = MOST_SHOWN if is_all else SHOWN
         found = find_hits(view.store, query, chosen, limit=limit)
     except RelightError as error:
         trouble = f"{error.message}: {error.hint}" if error.hint else error.message
@@ -51,7 +52,8 @@ def show(view: View) -> Context:
         "groups": _group(view.store, found.hits),
         "total": found.total,
         "shown": len(found.hits),
-        "more": min(found.total or 0, MOST_SHOWN) - len(found.hits),
+        # fewer if they are in too many sessions to be read
+        "more": 0 if is_all else min(found.total or 0, MOST_SHOWN) - len(found.hits),
         "note": found.note,
         "trouble": None,
     }
