@@ -112,3 +112,9 @@ def test_behind_a_proxy_in_another_container_a_cookie_is_for_encrypted_connectio
             assert found.status == 303
             assert "secure" in found.headers["Set-Cookie"].lower()
             found.read()
+
+
+def test_an_image_is_made_without_what_is_installed_or_kept_beside_the_source() -> None:
+    ignored = (DEPLOY.parent / ".dockerignore").read_text().splitlines()
+    assert {".venv", ".tools", ".git"} <= set(ignored)
+    assert not {"src", "README.md", "pyproject.toml", "LICENSE", "NOTICE"} & set(ignored)
