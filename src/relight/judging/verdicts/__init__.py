@@ -6,14 +6,14 @@ results show code and logs that contain it.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 from relight.judging.shell import split_stages
 from relight.judging.verdicts.commands import judge_output
 from relight.judging.verdicts.exit_answers import is_test_run
-from relight.judging.verdicts.outputs import Output, find_tests, make_output
+from relight.judging.verdicts.outputs import find_tests, make_output
 from relight.judging.verdicts.rules import OK, make_error, make_negative, read_rules
 from relight.judging.verdicts.tool_results import (
     ReadResult,
@@ -37,8 +37,6 @@ _TEST_WORDS = (
     *(b"errors in ", b"errors!", b"invocationerror", b"congrat"),
 )
 _TEST_TAIL = 2500
-# How the screens of a benchmark harness begin; `harnesses` is loaded only for them.
-_SCREEN_STARTS = ("New Terminal Output:", "Current ", "Previous response had ")
 
 Role = Literal["shell", "code", "search", "editor", "other"]
 
@@ -96,9 +94,7 @@ def judge_read(
         return _UNKNOWN
     role, command = read_call(tool, arguments)
     if seen.parts and code is None and not command:
-        from relight.judging.verdicts.harnesses import judge_parts
-
-        verdict = judge_parts(seen.parts, _find_lines(arguments), _judge_shell)
+        verdict = _judge_parts(seen.parts, _find_lines(arguments))
         if verdict.label != "ok" or not is_error:
             return verdict
     if (is_error or seen.is_error) and (not code or role in ("other", "editor")):
@@ -139,15 +135,13 @@ def find_test_outcome(
     has_failed = verdict.kind == "tests_failed"
     if isinstance(result, str) and not has_failed and not may_show_tests(result):
         return None
-    text = (seen or read_result(result)).text
-    outputs = _find_screen_outputs(command, text) or [make_output(stages, text)]
-    for output in reversed(outputs):
-        found = None if output.is_reader else find_tests(output)
-        if found and found[0] != "none":
-            if has_failed or found[0] != "passed":
-                return "failed"
-            return None if verdict.label == "error" else "passed"
-    return "failed" if has_failed and any(map(is_test_run, outputs)) else None
+    output = make_output(stages, (seen or read_result(result)).text)
+    found = find_tests(output)
+    if found and found[0] != "none":
+        if has_failed or found[0] != "passed":
+            return "failed"
+        return None if verdict.label == "error" else "passed"
+    return "failed" if has_failed and is_test_run(output) else None
 
 
 def may_show_tests(text: str) -> bool:
@@ -220,24 +214,33 @@ def _judge_shell(command: str | list[str], seen: ReadResult, code: int | None) -
         return verdict
     if code is None and read_rules().refusal.match(text):
         return make_error(None, _first_line(text))
-    whole = command if isinstance(command, str) else "\n".join(command)
-    if not code and text.startswith(_SCREEN_STARTS):  # 0 is the terminal's, not the shell's
-        from relight.judging.verdicts.harnesses import judge_screen, read_screen
-
-        if screen := read_screen(text):
-            return judge_screen(screen, whole)
-    return judge_output(make_output(split_stages(command), text, command=whole), code)
+    return judge_output(make_output(split_stages(command), text), code)
 
 
-def _find_screen_outputs(command: str | list[str], text: str) -> list[Output]:
-    """The commands on a harness's screen with their output; none if it is not a screen."""
-    if not text.startswith(_SCREEN_STARTS):
-        return []
-    from relight.judging.verdicts.harnesses import find_outputs, read_screen
+def _judge_parts(parts: Sequence[Mapping[str, Any]], lines: Sequence[str]) -> Verdict:
+    """Return the worst verdict on the parts of a call that did several things.
 
-    screen = read_screen(text)
-    keys = command if isinstance(command, str) else "\n".join(command)
-    return find_outputs(screen, keys) if screen else []
+    Cline returns a list with one object for each command of a call.
+    """
+    whole: Sequence[str | None] = lines if len(lines) == len(parts) else [None] * len(parts)
+    verdicts = [_judge_part(part, line) for part, line in zip(parts, whole, strict=True)]
+    labels = [verdict.label for verdict in verdicts]
+    worst = next((label for label in ("error", "negative") if label in labels), labels[-1])
+    return verdicts[labels.index(worst)]
+
+
+def _judge_part(part: Mapping[str, Any], line: str | None) -> Verdict:
+    seen = read_result(part)
+    if line is not None:
+        texts = [read_result(part[name]) for name in ("result", "error") if name in part]
+        code = next((each.exit_code for each in (seen, *texts) if each.exit_code), 0)
+        if code or not judge_fields(part):
+            text = texts[0].text if texts else seen.text
+            return _judge_shell(line, ReadResult(text, text), code)
+    if seen.is_error or seen.exit_code:
+        first = seen.text.strip().partition("\n")[0]
+        return make_error(None, first or "marked as an error")
+    return judge_fields(part) or OK
 
 
 def _judge_search(role: Role, seen: ReadResult) -> Verdict | None:

@@ -58,13 +58,8 @@ def judge_output(output: Output, exit_code: int | None) -> Verdict:
     if exit_code is None:
         return _judge_text(output)
     if exit_code == 0:
-        return judge_zero(output, is_known=True)
+        return _judge_missing(output) or _judge_end(output, is_known=True)
     return _judge_nonzero(output, exit_code, is_known=True)
-
-
-def judge_zero(output: Output, *, is_known: bool) -> Verdict:
-    """Return the verdict on a command that ended in 0, recorded or inferred."""
-    return _judge_missing(output) or _judge_end(output, is_known=is_known)
 
 
 def _judge_missing(output: Output) -> Verdict | None:

@@ -43,15 +43,13 @@ _ROOTS = frozenset(("<module>", "_run_module_as_main", "run_module", "run_path")
 class Output(msgspec.Struct, frozen=True):
     """A command and its output: all its stages, and those whose exit code is the line's.
 
-    `text` begins with a newline, so that each of its lines does; `command` is the whole of it,
-    here-documents included.
+    `text` begins with a newline, so that each of its lines does.
     """
 
     stages: tuple[Stage, ...]
     deciders: tuple[Stage, ...]
     text: str
     is_reader: bool
-    command: str = ""
 
     @property
     def tail(self) -> str:
@@ -66,14 +64,14 @@ class Output(msgspec.Struct, frozen=True):
         return any(not harmless.match(line) for line in lines)
 
 
-def make_output(stages: tuple[Stage, ...], text: str, *, command: str = "") -> Output:
+def make_output(stages: tuple[Stage, ...], text: str) -> Output:
     """Return the output of these stages of a command."""
     rules = read_rules()
     neutral = rules.programs.neutral
     is_reader = bool(stages) and all(
         rules.is_reader(stage) or stage.program in neutral for stage in stages
     )
-    return Output(stages, find_deciders(stages), f"\n{text}", is_reader, command)
+    return Output(stages, find_deciders(stages), f"\n{text}", is_reader)
 
 
 def find_complaint(output: Output, stages: Sequence[Stage]) -> str | None:
