@@ -7,11 +7,11 @@ the session, never the single call: calls of one session fail together.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
-from relight.stats.rates import Counts, check_counts, check_positive, check_share
+from relight.stats.rates import Counts, check_counts, check_positive, check_share, find_least
 
 ERROR = 0.05
 # A spread estimated from two sessions gave up to 16 % false alarms of a nominal 5 %, from ten 3 %.
@@ -193,18 +193,7 @@ def count_more_sessions(
             e_values.append(math.exp(min(_find_log_e(ratio, ratio), math.log(LARGEST))))
         return sum(e_values) / len(e_values) >= 1 / error
 
-    return find_least(is_enough) if outlooks else None
-
-
-def find_least(is_enough: Callable[[int], bool]) -> int | None:
-    """Return the least number of sessions that is enough; None if ten million are not."""
-    low, high = 0, MOST_SESSIONS
-    if not is_enough(high):
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return high
+    return find_least(is_enough, least=1, most=MOST_SESSIONS) if outlooks else None
 
 
 def _find_log_e(distance: float, ratio: float) -> float:
@@ -302,4 +291,4 @@ def count_more_dealt(
         later = DealtCounts(1 - hold_out, a * rate, a, b * after, b)
         return weigh_bets([*dealt, later]) >= 1 / error
 
-    return find_least(is_enough)
+    return find_least(is_enough, least=1, most=MOST_SESSIONS)

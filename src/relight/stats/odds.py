@@ -14,6 +14,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from relight.stats.rates import find_least
+
 MARGIN = 0.05
 # one job needs 30 to 1 for "good enough": 20 to 1 gave 5 to 7 % wrong ones at success rates of .98
 GOOD_ODDS, WORSE_ODDS, JOBS_ODDS = 30.0, 20.0, 20.0
@@ -162,7 +164,8 @@ def find_interval(
         ((a, b),) = shared
         logs = [_log_likelihood(a, b, d) + _log_likelihood_of_pairs(pairs, d) for d in _GRID]
     else:
-        logs = [_log_normal(*difference(shared, d)) for d in _GRID]
+        apart = [difference(shared, d) for d in _GRID]
+        logs = [-(mean**2) / (2 * spread) - math.log(spread) / 2 for mean, spread in apart]
     bar = _log_mean(logs) - math.log(WORSE_ODDS)
     inside = [d for d, value in zip(_GRID, logs, strict=True) if value > bar]
     return min(inside), max(inside)
@@ -188,7 +191,7 @@ def count_more_runs(
         expected = (_add(a, more * beside, rate), _add(b, more, rate))
         return weigh_job(*expected, margin=margin, pairs=pairs).good >= math.log(GOOD_ODDS)
 
-    return _first(is_settled, MOST_RUNS)
+    return find_least(is_settled, least=0, most=MOST_RUNS)
 
 
 @lru_cache(maxsize=1024)  # a page asks again for each item whose runs are the same as before
@@ -210,7 +213,7 @@ def count_more_runs_of_jobs(
             grown.append((other, _add(b, more * b.runs / runs_b, rate)))
         return judge_jobs(grown, margin=margin) == "good enough"
 
-    return _first(is_settled, MOST_RUNS)
+    return find_least(is_settled, least=0, most=MOST_RUNS)
 
 
 def _guess_rate(a: Tally, b: Tally) -> float:
@@ -220,19 +223,6 @@ def _guess_rate(a: Tally, b: Tally) -> float:
 
 def _add(tally: Tally, runs: float, rate: float) -> Tally:
     return Tally(tally.successes + runs * rate, tally.failures + runs * (1 - rate))
-
-
-def _first(is_enough: Callable[[int], bool], most: int) -> int | None:
-    """Return the smallest number that is enough, by bisection; None if `most` is not."""
-    low, high = 0, most
-    if is_enough(low):
-        return low
-    if not is_enough(high):
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return high
 
 
 def difference(jobs: Sequence[tuple[Tally, Tally]], d: float) -> tuple[float, float]:
@@ -331,10 +321,6 @@ def _find_peak(
         return end if most <= reach else p + side * reach
 
     return find_end(max(0.0, -d)), find_end(min(1.0, 1.0 - d))
-
-
-def _log_normal(apart: float, spread: float) -> float:
-    return -(apart**2) / (2 * spread) - math.log(spread) / 2
 
 
 def _log_sum(logs: Sequence[float]) -> float:

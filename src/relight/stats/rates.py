@@ -4,7 +4,7 @@ Where the data cannot carry a bound, the bound is None rather than a narrow gues
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from operator import itemgetter
 
@@ -146,6 +146,18 @@ def auc(scores: Sequence[float], labels: Sequence[bool]) -> float | None:
         below += failures
     successes = sum(labels)
     return wins / (successes * below) if successes and below else None
+
+
+def find_least(is_enough: Callable[[int], bool], *, least: int, most: int) -> int | None:
+    """Return the smallest number that is enough, by bisection; None if `most` is not."""
+    if is_enough(least):
+        return least
+    if not is_enough(most):
+        return None
+    while most - least > 1:
+        middle = (least + most) // 2
+        least, most = (least, middle) if is_enough(middle) else (middle, most)
+    return most
 
 
 def check_counts(name: str, counts: Counts) -> Counts:
