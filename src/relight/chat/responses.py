@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from relight.chat.answers import ChatChunk, Gathering, read_answer, read_chunk
+from relight.chat.answers import Gathering, read_answer, read_chunk
 from relight.chat.requests import UNREADABLE, WireFormat
 from relight.chat.stream_events import decode_events
 
@@ -163,21 +163,15 @@ class ChatGatherer(Gatherer):
 
     def add_all(self, events: Iterable[object]) -> int | None:
         made = self._gathered
-        first = made.add_all(map(_read_chunk, events))
+        has_answer = [made.add(read_chunk(event)) for event in events]
         self.error = made.error
         self.is_complete = made.is_done or made.finish_reason is not None
-        return first
+        return has_answer.index(True) if True in has_answer else None
 
     def whole(self) -> dict[str, Any]:
         made = self._gathered
         choices = [{"message": made.message()}]
         return {"id": made.id, "model": made.model, "usage": made.usage, "choices": choices}
-
-
-def _read_chunk(event: object) -> ChatChunk:
-    if type(event) is ChatChunk:
-        return event
-    return read_chunk(event) if isinstance(event, dict) else ChatChunk()
 
 
 class MessagesGatherer(Gatherer):
