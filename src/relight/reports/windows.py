@@ -6,7 +6,7 @@ than five hours after the turn before, begins the next. Weeks begin on Monday in
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 
 from msgspec import Struct
@@ -86,23 +86,12 @@ def value_uses(uses: Iterable[WindowUse]) -> float | None:
 
 def find_blocks(turns: Sequence[WindowUse]) -> Iterator[PlanWindow]:
     """Yield the blocks of five hours that turns in their order are in."""
-    length = LENGTHS["5h"]
-    started_at, inside = 0, list[WindowUse]()
-    for turn in turns:
-        is_late = inside and turn.at - started_at > length
-        if is_late:
-            yield _make_block(started_at, inside)
-            inside = []
-        if not inside:
-            started_at = turn.at - turn.at % HOUR_MS
-        inside.append(turn)
-    if inside:
-        yield _make_block(started_at, inside)
 
+    def find_block(at: int) -> tuple[int, int]:
+        started_at = at - at % HOUR_MS
+        return started_at, started_at + LENGTHS["5h"]
 
-def _make_block(started_at: int, turns: Sequence[WindowUse]) -> PlanWindow:
-    ends_at = started_at + LENGTHS["5h"]
-    return PlanWindow(kind="5h", started_at=started_at, ends_at=ends_at, uses=tuple(turns))
+    return _fill("5h", turns, find_block)
 
 
 def find_fresh_start(turns: Sequence[WindowUse], after: int) -> int | None:
@@ -121,21 +110,22 @@ def find_fresh_start(turns: Sequence[WindowUse], after: int) -> int | None:
 
 def find_weeks(turns: Sequence[WindowUse], timezone: str) -> Iterator[PlanWindow]:
     """Yield the calendar weeks that turns in their order are in."""
-    inside: list[WindowUse] = []
-    started_at = ends_at = 0
+    return _fill("week", turns, lambda at: find_week(at, timezone))
+
+
+def _fill(
+    kind: WindowKind, turns: Sequence[WindowUse], find_span: Callable[[int], tuple[int, int]]
+) -> Iterator[PlanWindow]:
+    """Yield the windows that turns in their order are in; the first turn in each says its span."""
+    inside: dict[tuple[int, int], list[WindowUse]] = {}
+    span = (0, 0)
     for turn in turns:
-        if turn.at >= ends_at:
-            if inside:
-                yield _make_week(started_at, ends_at, inside)
-            started_at, ends_at = find_week(turn.at, timezone)
-            inside = []
-        inside.append(turn)
-    if inside:
-        yield _make_week(started_at, ends_at, inside)
-
-
-def _make_week(started_at: int, ends_at: int, turns: Sequence[WindowUse]) -> PlanWindow:
-    return PlanWindow(kind="week", started_at=started_at, ends_at=ends_at, uses=tuple(turns))
+        # a turn at the very end of a block is in it
+        if turn.at >= span[1] + (kind == "5h"):
+            span = find_span(turn.at)
+        inside.setdefault(span, []).append(turn)
+    for (started_at, ends_at), own in inside.items():
+        yield PlanWindow(kind=kind, started_at=started_at, ends_at=ends_at, uses=tuple(own))
 
 
 def find_week(at: int, timezone: str) -> tuple[int, int]:
