@@ -75,52 +75,33 @@ class MeanMetric(UsageMetric, frozen=True, kw_only=True):
         return super().show(row) if row.sessions else "–"
 
 
-SUCCESSES = OutcomeMetric(name="successes", title="ok", read=read_successes)
-SESSIONS = UsageMetric(name="sessions", title="sess.", read=attrgetter("sessions"))
-TURNS = UsageMetric(name="turns", title="turns", read=attrgetter("turns"))
-TOKENS = UsageMetric(name="total_tokens", title="tokens", read=attrgetter("total_tokens"))
-WALL_TIME = UsageMetric(
-    name="wall_seconds", title="time", read=attrgetter("wall_seconds"), format=seconds
-)
-COST = UsageMetric(
-    name="cost_usd",
-    title="cost",
-    read=attrgetter("cost_usd"),
-    format=dollars,
-    is_lower_bound=True,
-)
+def _make(
+    name: str, title: str, shape: type[UsageMetric] = UsageMetric, **more: Any
+) -> UsageMetric:
+    """Return the metric of a field of a row."""
+    return shape(name=name, title=title, **{"read": attrgetter(name)} | more)
+
+
+SUCCESSES = _make("successes", "ok", OutcomeMetric, read=read_successes)
+SESSIONS = _make("sessions", "sess.")
+TURNS = _make("turns", "turns")
+TOKENS = _make("total_tokens", "tokens")
+WALL_TIME = _make("wall_seconds", "time", format=seconds)
+COST = _make("cost_usd", "cost", format=dollars, is_lower_bound=True)
 # at list price, beside the cost: a plan paid for it
-INCLUDED = UsageMetric(
-    name="included_usd", title="included", read=attrgetter("included_usd"), format=dollars
+INCLUDED = _make("included_usd", "included", format=dollars)
+FAILURE_RATE = _make("failure_rate", "failed", read=read_failure_rate, format=format_share)
+COST_PER_SUCCESS = _make(
+    "cost_per_success_usd", "per ok", format=dollars, is_lower_bound=True, has_dash=True
 )
-FAILURE_RATE = UsageMetric(
-    name="failure_rate",
-    title="failed",
-    read=read_failure_rate,
-    format=format_share,
-)
-COST_PER_SUCCESS = UsageMetric(
-    name="cost_per_success_usd",
-    title="per ok",
-    read=attrgetter("cost_per_success_usd"),
-    format=dollars,
-    is_lower_bound=True,
-    has_dash=True,
-)
-MEAN_TOKENS = MeanMetric(name="mean_tokens", title="mean tokens", read=attrgetter("mean_tokens"))
-MEAN_COST = MeanMetric(
-    name="mean_cost_usd",
-    title="mean cost",
-    read=attrgetter("mean_cost_usd"),
-    format=dollars,
-    is_lower_bound=True,
-)
+MEAN_TOKENS = _make("mean_tokens", "mean tokens", MeanMetric)
+MEAN_COST = _make("mean_cost_usd", "mean cost", MeanMetric, format=dollars, is_lower_bound=True)
 USAGE_METRICS = (
     SESSIONS,
     TURNS,
-    UsageMetric(name="output_tokens", title="output", read=attrgetter("output_tokens")),
-    UsageMetric(name="input_tokens", title="input", read=read_fresh_input),
-    UsageMetric(name="cache_read_tokens", title="cached", read=attrgetter("cache_read_tokens")),
+    _make("output_tokens", "output"),
+    _make("input_tokens", "input", read=read_fresh_input),
+    _make("cache_read_tokens", "cached"),
     TOKENS,
     MEAN_TOKENS,
     COST,
@@ -133,16 +114,11 @@ USAGE_METRICS = (
 )
 CALL_METRICS = (
     SESSIONS,
-    UsageMetric(name="tool_calls", title="tool calls", read=attrgetter("tool_calls")),
-    UsageMetric(name="tool_failures", title="failed", read=attrgetter("tool_failures")),
-    UsageMetric(
-        name="failure_rate",
-        title="share",
-        read=read_failure_rate,
-        format=format_share,
-    ),
+    _make("tool_calls", "tool calls"),
+    _make("tool_failures", "failed"),
+    _make("failure_rate", "share", read=read_failure_rate, format=format_share),
     SUCCESSES,
-    UsageMetric(name="failed_turns", title="model calls failed", read=attrgetter("failed_turns")),
+    _make("failed_turns", "model calls failed"),
 )
 
 

@@ -96,30 +96,14 @@ def record_skill_invocation(
     never given, in either order; without an `entry` it is the use that they show, if they show
     one. `share` is the use's part of its session, by default the whole.
     """
+    given = locals()
     skill = redact_text(check_text("skill_name", skill_name), key=store.redaction_key)
     name = None if session_id is None else check_text("session_id", session_id)
     way = None if entry is None else check_choice("entry", entry, WAYS)
-    given = {
-        "job_id": job_id,
-        "skill_version": skill_version,
-        "completed_at": completed_at,
-        "model": model,
-        "provider": provider,
-        "duration_seconds": duration_seconds,
-        "input_tokens": input_tokens,
-        "output_tokens": output_tokens,
-        "cache_read_tokens": cache_read_tokens,
-        "cache_write_tokens": cache_write_tokens,
-        "cost_usd": cost_usd,
-        "cost_status": cost_status,
-        "cost_source": cost_source,
-        "success": success,
-        "end_reason": end_reason,
-        "quality_score": quality_score,
-        "share": share,
-    }
     values = {
-        field: CHECKS[field](field, value) for field, value in given.items() if value is not None
+        field: check(field, given[field])
+        for field, check in CHECKS.items()
+        if given[field] is not None
     }
     if "end_reason" in values:
         values["end_reason"] = redact_text(values["end_reason"], key=store.redaction_key)
