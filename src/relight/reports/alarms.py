@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from relight.errors import MissingError
 from relight.stats.alarms import FALSE_ALARMS, FEWEST_RUNS
@@ -312,25 +312,10 @@ def list_models(watched: dict[str, dict[str, int]]) -> list[str]:
 
 def _show(row: AlarmRow, timezone: str, series: int) -> Alarm:
     changed = msgspec.json.decode(row.changed, type=list[ChangedFact])
-    return Alarm(
-        id=row.id,
-        scope=row.scope,
-        metric="success" if row.metric == "success" else "cost",
-        since=write_time(row.since) or "",
-        raised_at=write_time(row.raised_at) or "",
-        before=row.before,
-        after=row.after,
-        runs_before=row.runs_before,
-        failures_before=row.failures_before,
-        runs_after=row.runs_after,
-        failures_after=row.failures_after,
-        changed=changed,
-        ended_at=write_time(row.ended_at),
-        acknowledged_at=write_time(row.acknowledged_at),
-        sentence=" ".join(
-            [_describe(row, timezone), *(f"{one.text}." for one in changed), _doubt(series)]
-        ),
-    )
+    parts = [_describe(row, timezone), *(f"{one.text}." for one in changed), _doubt(series)]
+    times = ("since", "raised_at", "ended_at", "acknowledged_at")
+    shown = {name: write_time(getattr(row, name)) for name in times}
+    return Alarm(**asdict(row) | shown | {"changed": changed, "sentence": " ".join(parts)})
 
 
 def _describe(row: AlarmRow, timezone: str) -> str:

@@ -5,6 +5,7 @@ All amounts are at list price, also those that a plan paid for.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 
@@ -16,7 +17,7 @@ from relight.store.queries import cache_rebuilds as queries
 from relight.store.queries.cache_rebuilds import LENGTHS, DaySpend, Rebuild, RebuildSums
 from relight.store.queries.filters import Filter, find_day_start
 from relight.store.sql import read_usd
-from relight.text import dollars
+from relight.text import dollars, plural
 from relight.times import write_time
 
 CAUSES = ("pause", "model_switch", "compaction", "prefix_changed")
@@ -134,7 +135,7 @@ def describe_rebuilds(found: CacheReport) -> list[str]:
     price = " at list price" if found.included_usd else ""
     unpriced = sum(one.unpriced_turns for one in found.causes)
     rebuilt = dollars(found.rebuilt_usd, unpriced=unpriced)
-    rebuilds = f"{_count(found.turns, 'turn')} rebuilt the cache"
+    rebuilds = f"{plural(found.turns, 'turn')} rebuilt the cache"
     if found.rebuilt_usd is None:
         return [f"{rebuilds}; no price of a model is known"]
     lines = [f"{rebuilds} for {rebuilt} of {spent}{price}"]
@@ -163,11 +164,7 @@ def describe_session(steps: Iterable[Step]) -> str | None:
         return None
     known = [one.usd for one in found if one.usd is not None]
     cost = dollars(sum(known) if known else None, unpriced=len(found) - len(known))
-    return f"cache rebuilt {_count(len(found), 'time')}, {cost}"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
+    return f"cache rebuilt {plural(len(found), 'time')}, {cost}"
 
 
 def _add_usd(nanos: Iterable[int | None]) -> float | None:
@@ -180,12 +177,18 @@ def _add_usd(nanos: Iterable[int | None]) -> float | None:
 def _sum_cause(cause: str, sums: Sequence[RebuildSums]) -> CacheCause:
     return CacheCause(
         cause=cause,
-        turns=sum(one.turns for one in sums),
         tokens=sum(one.tokens for one in sums),
-        usd=_add_usd(one.write_nanos for one in sums),
         avoidable_usd=_add_usd(one.avoidable_nanos for one in sums),
-        unpriced_turns=sum(one.unpriced_turns for one in sums),
+        **_sum_writes(sums),
     )
+
+
+def _sum_writes(sums: Sequence[RebuildSums]) -> dict[str, Any]:
+    return {
+        "turns": sum(one.turns for one in sums),
+        "usd": _add_usd(one.write_nanos for one in sums),
+        "unpriced_turns": sum(one.unpriced_turns for one in sums),
+    }
 
 
 def _sum_lengths(pauses: Sequence[RebuildSums]) -> list[PauseLength]:
@@ -193,15 +196,8 @@ def _sum_lengths(pauses: Sequence[RebuildSums]) -> list[PauseLength]:
     for first, last in zip(LENGTHS, (*LENGTHS[1:], None), strict=True):
         some = [one for one in pauses if one.minutes == first]
         if some:
-            found.append(
-                PauseLength(
-                    from_seconds=first * 60,
-                    to_seconds=None if last is None else last * 60,
-                    turns=sum(one.turns for one in some),
-                    usd=_add_usd(one.write_nanos for one in some),
-                    unpriced_turns=sum(one.unpriced_turns for one in some),
-                )
-            )
+            end = None if last is None else last * 60
+            found.append(PauseLength(first * 60, end, **_sum_writes(some)))
     return found
 
 
@@ -215,10 +211,8 @@ def _sum_days(spend: Sequence[DaySpend], sums: Sequence[RebuildSums]) -> list[Re
         RebuiltDay(
             day=day,
             spent_usd=sum(one.spent_nanos for one in spent) / 1e9,
-            turns=sum(one.turns for one in some),
-            usd=_add_usd(one.write_nanos for one in some) or 0.0,
             pauses_usd=_add_usd(one.write_nanos for one in some if one.cause == "pause") or 0.0,
-            unpriced_turns=sum(one.unpriced_turns for one in some),
+            **{name: value or 0 for name, value in _sum_writes(some).items()},
         )
         for day, (spent, some) in sorted(days.items())
     ]

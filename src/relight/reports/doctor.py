@@ -185,7 +185,7 @@ def _advise(
         else:
             advice.append("no agent's sessions were found: try `relight demo`")
     if unreadable.count:
-        lines = "1 line" if unreadable.count == 1 else f"{unreadable.count:,} lines"
+        lines = plural(unreadable.count, "line")
         advice.append(f"{lines} could not be read; all other lines were")
     if missed:
         advice.append(
@@ -240,7 +240,7 @@ def _name(one: UnpricedModel) -> str:
 def _advise_on_pieces(aside: Sequence[SetAsidePiece]) -> list[str]:
     if not aside:
         return []
-    pieces = "1 piece of a file is" if len(aside) == 1 else f"{len(aside):,} pieces of files are"
+    pieces = plural(len(aside), "piece of a file is", "pieces of files are")
     return [
         f"{pieces} set aside: the next import tries each once more, and again after an upgrade of"
         " Relight; all other sessions were read"
@@ -250,8 +250,7 @@ def _advise_on_pieces(aside: Sequence[SetAsidePiece]) -> list[str]:
 def _advise_on_tapes(tapes: TapeHealth) -> list[str]:
     if not tapes.damaged:
         return []
-    number = len({damage.session_id for damage in tapes.damaged})
-    sessions = "1 session" if number == 1 else f"{number:,} sessions"
+    sessions = plural(len({damage.session_id for damage in tapes.damaged}), "session")
     advice = [
         f"the tapes of {sessions} are damaged: restore a copy made by `relight backup`; the"
         " figures stay, and other sessions are not affected"
@@ -269,6 +268,6 @@ def read_notify_health(store: Store) -> NotifyHealth:
 def _advise_on_notices(notices: NotifyHealth) -> list[str]:
     if not (notices.to and notices.failed):
         return []
-    number = "1 notification" if notices.failed == 1 else f"{notices.failed:,} notifications"
+    number = plural(notices.failed, "notification")
     test = as_typed("`relight notify --test` tries the setting")
     return [f"{number} could not be sent to {notices.to}: {notices.error}; {test}"]

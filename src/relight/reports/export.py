@@ -84,7 +84,8 @@ def write_session_line(
     for most in CUTS:
         if len(line) < limit:
             break
-        record, is_cut = _cut_texts(record, most), True
+        cut = [_cut_message(one, most) for one in record.messages]
+        record, is_cut = replace(record, messages=cut), True
         line = redact(msgspec.json.encode(record), key=store.redaction_key)
     return ExportLine(
         line=line,
@@ -189,10 +190,6 @@ def _close(answer: Item | None, calls: list[Item]) -> Iterator[ExportedMessage]:
                 content=one.result,
                 timestamp=write_time(one.ended_at),
             )
-
-
-def _cut_texts(record: ExportedSession, most: int) -> ExportedSession:
-    return replace(record, messages=[_cut_message(one, most) for one in record.messages])
 
 
 def _cut_message(message: ExportedMessage, most: int) -> ExportedMessage:

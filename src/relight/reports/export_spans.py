@@ -253,7 +253,7 @@ def _find_words(messages: list[ExportedMessage]) -> tuple[dict[str, str | None],
 
 
 def _write_talk(talk: Talk) -> dict[str, AttributeValue | None]:
-    asked = [_write_message(one) for one in talk.asked]
+    asked = [{"role": one.role, "parts": list(_write_parts(one))} for one in talk.asked]
     answered = [_write_answer(talk.answered)] if talk.answered else []
     return {
         "input_messages": msgspec.json.encode(asked).decode() if asked else None,
@@ -270,10 +270,6 @@ def _write_answer(messages: list[ExportedMessage]) -> dict[str, Any]:
         "parts": parts,
         "finish_reason": "tool_call" if has_calls else "stop",
     }
-
-
-def _write_message(message: ExportedMessage) -> dict[str, Any]:
-    return {"role": message.role, "parts": list(_write_parts(message))}
 
 
 def _write_parts(message: ExportedMessage) -> Iterator[dict[str, Any]]:

@@ -35,7 +35,11 @@ def read_filter(
     A last day before the first is refused, unless the filter may be empty.
     """
     if source is not None:
-        _check_source(source)
+        from relight.sources import is_source, list_sources
+
+        if not is_source(source):
+            names = ", ".join(list_sources())
+            raise RelightError(f"there is no source {source!r}", f"there are {names}")
     today = (now or datetime.now(UTC)).astimezone(store.zone).date()
     first = read_day(since, today=today)
     last = read_day(until, today=today, is_last=True) if until else None
@@ -110,15 +114,6 @@ def find_jobs(store: Store, name: str) -> tuple[str, ...]:
         meant = f"did you mean {near!r}? " if near else ""
         raise MissingError(f"there is no job {name!r}", f"{meant}`relight job list` shows them")
     return tuple(names)
-
-
-def _check_source(name: str) -> None:
-    """Raise if there is no source of this name."""
-    from relight.sources import is_source, list_sources
-
-    if not is_source(name):
-        names = ", ".join(list_sources())
-        raise RelightError(f"there is no source {name!r}", f"there are {names}")
 
 
 def quote_name(name: str | None) -> str:

@@ -144,7 +144,7 @@ class Matcher:
     """Finds the terms of a query in texts from the tape, as the index finds them."""
 
     def __init__(self, terms: Sequence[Term]) -> None:
-        self._terms = [(term, _write_pattern(term)) for term in terms]
+        self._terms = [(term, re.compile(_write_source(term))) for term in terms]
         wanted = [one for one in terms if not one.is_excluded and one.field != "tool"]
         self._plain = [word for one in wanted for word in one.words if word.isascii()]
         self._marks = re.compile("|".join(map(_write_source, wanted))) if wanted else None
@@ -168,7 +168,7 @@ class Matcher:
 
     def write_snippet(self, text: str) -> str:
         """Return a line of the text around the first places that match, marked by ⟦ and ⟧."""
-        text = _join(text.replace(OPEN, "[").replace(SHUT, "]"))
+        text = _compose(" ".join(text.replace(OPEN, "[").replace(SHUT, "]").split()))
         spans = self._find_spans(text)
         start = max((spans[0][0] if spans else 0) - LEAD_CHARACTERS, 0)
         if start:
@@ -211,11 +211,6 @@ def split_snippet(snippet: str) -> list[SnippetPart]:
     return [SnippetPart(text, number % 2 == 1) for number, text in enumerate(parts) if text]
 
 
-def _join(text: str) -> str:
-    """The text on one line."""
-    return _compose(" ".join(text.split()))
-
-
 def _compose(text: str) -> str:
     """Return the text in its composed form: a letter and its accent are one character."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
@@ -241,7 +236,3 @@ def _write_source(term: Term) -> str:
 
 def _is_unspaced(word: str) -> bool:
     return re.match(UNSPACED, word) is not None
-
-
-def _write_pattern(term: Term) -> re.Pattern[str]:
-    return re.compile(_write_source(term))

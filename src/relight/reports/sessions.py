@@ -20,6 +20,7 @@ from relight.store.queries.git_costs import (
 )
 from relight.store.queries.sessions import ChildSession, SessionFacts
 from relight.store.queries.steps import SessionCall, SessionTurn, read_tool_calls, read_turns
+from relight.text import plural
 
 SHOWN_NAMES = 8
 MOST_NAMES = 50
@@ -54,8 +55,7 @@ class SessionHead(SessionFacts, frozen=True, kw_only=True):
         removed = sum(one.lines_removed for one in self.files)
         words = []
         if self.files:
-            number = len(self.files)
-            files = "1 file" if number == 1 else f"{number:,} files"
+            files = plural(len(self.files), "file")
             words.append(f"{files} changed by edit calls, +{added:,} −{removed:,} lines")
         if self.commits:
             hashes = [one.hash or "(hash not printed)" for one in self.commits]

@@ -91,7 +91,10 @@ def _find_all(store: Store, sessions: Sequence[int]) -> dict[int, list[SessionSp
     calls |= _group_calls(queries.read_judged_calls(store, loose))
     pools = {pool.session_id: pool for pool in queries.read_pools(store, loose)}
     return {
-        session_id: _find_spirals(own, pools.get(session_id)) for session_id, own in calls.items()
+        session_id: [
+            _show(one, own) for one in find_spirals(_judge_calls(own, pools.get(session_id)))
+        ]
+        for session_id, own in calls.items()
     }
 
 
@@ -102,17 +105,12 @@ def _group_calls(calls: Iterable[SpiralCall]) -> dict[int, list[SpiralCall]]:
     return found
 
 
-def _find_spirals(calls: Sequence[SpiralCall], pool: UsagePool | None) -> list[SessionSpiral]:
-    """Return the spirals among a session's calls.
+def _judge_calls(calls: Sequence[SpiralCall], pool: UsagePool | None) -> list[JudgedCall]:
+    """Return the calls as spirals are found among them, each with its part of the usage.
 
     Some usage is known only as a sum over many model calls. Each tool call is then charged with
     an equal part: that of one model call, or less if model calls made several tool calls.
     """
-    return [_show(spiral, calls) for spiral in find_spirals(_judge_calls(calls, pool))]
-
-
-def _judge_calls(calls: Sequence[SpiralCall], pool: UsagePool | None) -> list[JudgedCall]:
-    """Return the calls as spirals are found among them, each with its part of the usage."""
     loose = sum(call.turn_id is None for call in calls)
     judged = []
     for call in calls:

@@ -27,7 +27,7 @@ from relight.store.queries import comparison as queries
 from relight.store.queries.comparison import RunCell
 from relight.store.queries.runs import find_job_names
 from relight.store.queries.skills import list_skills, list_skills_of_job, read_versions_used
-from relight.text import join_words
+from relight.text import join_words, plural
 from relight.times import take_time
 
 Judge = Callable[[dict[Place, RunCell], dict[Place, RunCell]], Pairing]
@@ -172,8 +172,7 @@ def _differ(arms: Sequence[ModelArm]) -> bool:
 
 
 def _leave_out(number: int, what: str) -> str:
-    runs = "1 run" if number == 1 else f"{number:,} runs"
-    return f"{runs} of {what} {'is' if number == 1 else 'are'} left out"
+    return f"{plural(number, 'run')} of {what} {'is' if number == 1 else 'are'} left out"
 
 
 class Comparison(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from relight.reports.comparison.pairing import (
     Pairing,
     list_shared,
 )
-from relight.text import dollars, join_words
+from relight.text import dollars, join_words, plural
 
 MANY_RUNS, MANY_DAYS = 1000, 90
 SHOWN_JOBS = 5
@@ -109,8 +109,7 @@ def _describe_time(pair: Pairing) -> str:
         return ""
     if pair.more_days > 2 * 365:
         return f", {pair.more_days / 365:.0f} years at this pace"
-    days = "1 day" if pair.more_days == 1 else f"{pair.more_days:,} days"
-    return f", {days} at this pace (until {pair.until})"
+    return f", {plural(pair.more_days, 'day')} at this pace (until {pair.until})"
 
 
 def _describe_different(pair: Pairing, what: str) -> str:
