@@ -15,6 +15,7 @@ from relight.store import Store
 from relight.store.queries.costs import OtherSessions, sum_sessions_since
 from relight.store.queries.filters import Filter
 from relight.store.queries.runs import RunReport, read_runs
+from relight.store.sql import add_known
 from relight.text import join_words
 from relight.times import format_moment, read_time, write_time
 
@@ -97,7 +98,6 @@ def read_brief(
     first_day = datetime.fromtimestamp(start / 1000, ZoneInfo(store.timezone)).date().isoformat()
     failed = list_failed_work(store, Filter(since=first_day), limit=MOST_FAILED, slots=slots)
     failed = add_burnt(store, [one for one in failed if (read_time(one.at) or 0) >= start])
-    costs = [run.cost_usd for run in ended if run.cost_usd is not None]
     alarms = read_alarms(store, is_open=True).alarms if store.has_rows("alarm") else []
     return Brief(
         since=write_time(start),
@@ -108,7 +108,7 @@ def read_brief(
         unknown=sum(run.outcome not in ("success", "failure") for run in ended),
         running=sum(run.status in WAITING for run in runs),
         skipped=sum(run.status == "skipped" for run in runs),
-        cost_usd=sum(costs) if costs else None,
+        cost_usd=add_known(run.cost_usd for run in ended),
         unpriced_turns=sum(run.unpriced_turns or 0 for run in ended),
         sessions=sum_sessions_since(store, start),
         causes=[_add_recovery(one, ended, store.timezone) for one in group_causes(failed)],
@@ -144,9 +144,9 @@ def _show_cause(own: Sequence[FailedWork]) -> BriefCause:
         jobs=list(dict.fromkeys(one.name for one in runs if one.name)),
         last_at=own[0].at,
         evidence=own[0].evidence,
-        cost_usd=_add([one.cost_usd for one in own]),
+        cost_usd=add_known(one.cost_usd for one in own),
         unpriced_turns=sum(one.unpriced_turns for one in own),
-        burnt_usd=_add([one.burnt_usd for one in own]),
+        burnt_usd=add_known(one.burnt_usd for one in own),
         can_retry=can.pop() if len(can) == 1 else None,
         next_run_at=min((one.next_run_at for one in runs if one.next_run_at), default=None),
         retry=soonest.retry if soonest else None,
@@ -166,8 +166,3 @@ def _add_recovery(cause: BriefCause, ended: Sequence[RunReport], timezone: str) 
         return cause
     at = format_moment(read_time(min(since[one] or "" for one in cause.jobs)) or 0, timezone)
     return replace(cause, retry=f"{join_words(cause.jobs)} succeeded since, at {at}")
-
-
-def _add(costs: Sequence[float | None]) -> float | None:
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) if known else None

@@ -28,6 +28,7 @@ from relight.store.canaries import (
     read_switches,
 )
 from relight.store.queries.comparison import read_job_cells
+from relight.store.sql import read_usd, take_fields
 from relight.text import dollars, plural
 from relight.times import write_time
 
@@ -191,37 +192,29 @@ def show_canary(store: Store, row: CanaryRow, *, now: int | None = None) -> Cana
     if seen.a.runs and seen.b.runs + seen.pairs.b.runs:
         low, high = find_interval([(seen.a, seen.b)], pairs=seen.pairs)
     control, candidate = seen.control, seen.candidate
-    report = CanaryReport(
-        id=row.id,
-        job=row.job,
-        name=find_job_title(store, row.job),
-        model=row.model,
-        against=row.against,
-        state=row.state,  # type: ignore[arg-type]
-        verdict=row.verdict,
-        asks=find_question(row),
-        margin=row.margin,
-        share=row.share,
-        is_auto=bool(row.is_auto),
-        budget_usd=None if row.budget_nanos is None else row.budget_nanos / 1e9,
-        started_at=write_time(row.started_at),
-        promoted_at=write_time(row.promoted_at),
-        ended_at=write_time(row.ended_at),
-        reason=row.reason,
-        successes=candidate.successes,
-        failures=candidate.known - candidate.successes,
-        unknown=candidate.runs - candidate.known,
-        against_successes=control.successes,
-        against_failures=control.known - control.successes,
-        against_unknown=control.runs - control.known,
-        low=low,
-        high=high,
-        runs_needed=_count_needed(row, seen),
-        cost_usd=candidate.nanos / 1e9 if candidate.priced else None,
-        saving_month_usd=_find_saving(store, row, seen, now=now),
-        replay=seen.replay,
-        sentence="",
-    )
+    shown = {
+        "name": find_job_title(store, row.job),
+        "asks": find_question(row),
+        "is_auto": bool(row.is_auto),
+        "budget_usd": read_usd(row.budget_nanos),
+        "started_at": write_time(row.started_at),
+        "promoted_at": write_time(row.promoted_at),
+        "ended_at": write_time(row.ended_at),
+        "successes": candidate.successes,
+        "failures": candidate.known - candidate.successes,
+        "unknown": candidate.runs - candidate.known,
+        "against_successes": control.successes,
+        "against_failures": control.known - control.successes,
+        "against_unknown": control.runs - control.known,
+        "low": low,
+        "high": high,
+        "runs_needed": _count_needed(row, seen),
+        "cost_usd": candidate.nanos / 1e9 if candidate.priced else None,
+        "saving_month_usd": _find_saving(store, row, seen, now=now),
+        "replay": seen.replay,
+        "sentence": "",
+    }
+    report = CanaryReport(**take_fields(row, CanaryReport) | shown)
     return msgspec.structs.replace(report, sentence=describe_canary(report))
 
 

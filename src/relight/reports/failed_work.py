@@ -18,6 +18,7 @@ from relight.store.queries.failed_work import (
     tally_failed,
 )
 from relight.store.queries.filters import Filter
+from relight.store.sql import add_known, take_fields
 from relight.text import count, dollars, join_words
 from relight.times import write_time
 
@@ -201,27 +202,14 @@ def _show_work(row: FailedRow, timezone: str) -> FailedWork:
         advice = judge_retry(
             found.kind, retry_at=row.retry_at, next_run_at=row.next_run_at, timezone=timezone
         )
-    return FailedWork(
-        what=row.what,
-        run_id=row.run_id,
-        job=row.job,
-        name=row.job_name,
-        session_id=row.session,
-        at=row.at,
-        kind=found.kind,
-        cause=found.cause,
-        evidence=_list_evidence(row),
-        title=row.title,
-        source=row.source,
-        model=row.model,
-        project=row.project,
-        cost_usd=row.cost_usd,
-        unpriced_turns=row.unpriced_turns,
-        can_retry=advice.can_retry if advice else None,
-        retry_at=row.retry_at,
-        next_run_at=row.next_run_at,
-        retry=advice.words if advice and row.is_last else None,
-    )
+    shown = {
+        "name": row.job_name,
+        "session_id": row.session,
+        "evidence": _list_evidence(row),
+        "can_retry": advice.can_retry if advice else None,
+        "retry": advice.words if advice and row.is_last else None,
+    }
+    return FailedWork(**take_fields(row, FailedWork) | asdict(found) | shown)
 
 
 def _add_up(groups: Sequence[FailedTally]) -> FailedTotals:
@@ -253,11 +241,10 @@ def _show_cause(found: Cause, own: Sequence[FailedGroup]) -> FailureCause:
 
 
 def _sum(groups: Sequence[FailedTally]) -> FailedSums:
-    costs = [one.cost_usd for one in groups if one.cost_usd is not None]
     return FailedSums(
         runs=sum(one.failures for one in groups if one.what == "run"),
         sessions=sum(one.failures for one in groups if one.what == "session"),
-        cost_usd=sum(costs) if costs else None,
+        cost_usd=add_known(one.cost_usd for one in groups),
         unpriced_turns=sum(one.unpriced_turns for one in groups),
         unrecorded_runs=sum(one.unrecorded for one in groups),
     )

@@ -10,6 +10,7 @@ from relight.store import Store
 from relight.store.queries import listing as queries
 from relight.store.queries.filters import Filter
 from relight.store.queries.listing import COUNTED, SORTS, Listing, ListingRow, SessionLine
+from relight.store.sql import take_fields
 from relight.text import make_line
 
 LARGEST_PAGE = 500
@@ -84,8 +85,7 @@ def name_outcome(outcome: str, points_to: str | None) -> str:
 def _make_listed(row: ListingRow) -> ListedSession:
     is_part = row.parent_session_id is not None
     line = resume_line(row.source, row.key, row.project, is_part=is_part)
-    known = {name: getattr(row, name) for name in SessionLine.__struct_fields__}
-    return ListedSession(**known, resume=line)
+    return ListedSession(**take_fields(row, SessionLine), resume=line)
 
 
 def _read_cursor(text: str) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from relight.store.queries.running import (
     read_last_calls,
     read_running,
 )
-from relight.store.sql import read_usd
+from relight.store.sql import read_usd, take_fields
 from relight.times import write_time
 
 # a session without a record for so long is not running; a call that runs may take longer
@@ -81,26 +81,21 @@ def _describe(store: Store, one: RunningRow, now: int) -> RunningSession:
     window = context_window(model, turn.provider) if turn and turn.context else None
     context = turn.context if turn else None
     lasted = min(max(now - (one.started_at or now), 60_000), RATE_MS)
-    return RunningSession(
-        session_id=one.session,
-        source=one.source,
-        title=one.title,
-        project=one.project,
-        branch=one.branch,
-        model=model,
-        started_at=write_time(one.started_at),
-        last_at=write_time(one.last_at),
-        idle_seconds=max(now - one.last_at, 0) / 1000,
-        step=_name_step(one, calls[-1] if calls else None),
-        spiral=_find_spiral(calls),
-        turns=one.turns,
-        context_tokens=context,
-        context_share=context / window if context is not None and window else None,
-        cost_usd=read_usd(one.cost_nanos),
-        included_usd=one.included_nanos / 1e9,
-        unpriced_turns=one.unpriced_turns,
-        usd_per_hour=one.recent_nanos / 1e9 * 3_600_000 / lasted,
-    )
+    shown = {
+        "session_id": one.session,
+        "model": model,
+        "started_at": write_time(one.started_at),
+        "last_at": write_time(one.last_at),
+        "idle_seconds": max(now - one.last_at, 0) / 1000,
+        "step": _name_step(one, calls[-1] if calls else None),
+        "spiral": _find_spiral(calls),
+        "context_tokens": context,
+        "context_share": context / window if context is not None and window else None,
+        "cost_usd": read_usd(one.cost_nanos),
+        "included_usd": one.included_nanos / 1e9,
+        "usd_per_hour": one.recent_nanos / 1e9 * 3_600_000 / lasted,
+    }
+    return RunningSession(**take_fields(one, RunningSession) | shown)
 
 
 def _name_step(one: RunningRow, call: LastCall | None) -> str:

@@ -10,7 +10,7 @@ from relight.reports.retries import is_overdue
 from relight.store import Store
 from relight.store.queries.run_ends import RunEnding, RunSums, read_endings, sum_runs
 from relight.store.queries.runs import JobFacts, RunReport, read_job_facts
-from relight.store.sql import read_list
+from relight.store.sql import read_list, take_fields
 from relight.times import write_time
 
 RECENT_RUNS = 30  # how many runs a job is judged by
@@ -101,29 +101,22 @@ def _show_job(
     if job.definition:
         own = msgspec.json.decode(job.definition, type=_Definition)
     judged = [(run.status, run.outcome) for run in last if run.status != "running"]
-    return JobReport(
-        job=job.full_name,
-        name=job.name,
-        schedule=job.schedule,
-        timezone=None if own is None else store.timezone if own.timezone is UNSET else own.timezone,
-        runner=own.runner if own else None,
-        place=own.place if own else None,
-        skills=read_list(job.skills),
-        model=job.model,
-        provider=job.provider,
-        script=job.script,
-        state=job.state,
-        created_at=write_time(job.created_at),
-        next_run_at=write_time(job.next_run_at),
-        is_overdue=is_overdue(job.next_run_at, now=now),
-        runs=sums.runs,
-        successes=sums.successes,
-        failures=sums.failures,
-        unknown=sums.runs - sums.successes - sums.failures,
-        last_run_at=write_time(sums.last_at),
-        last_outcome=last[0].outcome if last else None,
-        trouble=find_trouble(judged, is_own=own is not None),
-    )
+    timezone = own.timezone if own else None
+    shown = {
+        "job": job.full_name,
+        "timezone": store.timezone if timezone is UNSET else timezone,
+        "runner": own.runner if own else None,
+        "place": own.place if own else None,
+        "skills": read_list(job.skills),
+        "created_at": write_time(job.created_at),
+        "next_run_at": write_time(job.next_run_at),
+        "is_overdue": is_overdue(job.next_run_at, now=now),
+        "unknown": sums.runs - sums.successes - sums.failures,
+        "last_run_at": write_time(sums.last_at),
+        "last_outcome": last[0].outcome if last else None,
+        "trouble": find_trouble(judged, is_own=own is not None),
+    }
+    return JobReport(**take_fields(job, JobReport) | take_fields(sums, JobReport) | shown)
 
 
 def find_trouble(runs: Sequence[tuple[str, str]], *, is_own: bool) -> str | None:

@@ -20,6 +20,7 @@ from relight.store.queries.git_costs import (
 )
 from relight.store.queries.sessions import ChildSession, SessionFacts
 from relight.store.queries.steps import SessionCall, SessionTurn, read_tool_calls, read_turns
+from relight.store.sql import take_fields
 from relight.text import plural
 
 SHOWN_NAMES = 8
@@ -190,11 +191,10 @@ def read_head(store: Store, session_id: int) -> SessionHead:
     found = queries.read_facts(store, session_id)
     if found is None:
         raise MissingError("that session is not in the store", "`relight sessions` lists them")
-    known = {name: getattr(found, name) for name in SessionFacts.__struct_fields__}
     # a session of another machine is continued there
     is_part = found.parent_kind == "subagent" or found.machine is not None
     return SessionHead(
-        **known,
+        **take_fields(found, SessionFacts),
         session_id=found.session,
         resume=resume_line(found.source, found.id, found.project, is_part=is_part),
         children=queries.read_children(store, session_id),

@@ -12,6 +12,7 @@ from relight.store import Store
 from relight.store.queries.costs import sum_costs
 from relight.store.queries.filters import Filter, find_day_start
 from relight.store.queries.windows import read_recent_sessions
+from relight.store.sql import take_fields
 from relight.times import read_time
 
 DAY_MS = 86_400_000
@@ -74,15 +75,7 @@ def read_status(store: Store, *, now: int | None = None) -> StatusSummary:
         unpriced_turns=sum(row.unpriced_turns for row in rows),
     )
     windows = [
-        StatusWindow(
-            source=one.source,
-            account=one.account,
-            kind=one.kind,
-            ends_at=read_time(one.ends_at) or 0,
-            used_percent=one.used_percent,
-            basis=one.basis,
-            value_usd=one.value_usd,
-        )
+        StatusWindow(**take_fields(one, StatusWindow) | {"ends_at": read_time(one.ends_at) or 0})
         for one in read_limits_report(store, now=now).windows
     ]
     return StatusSummary(

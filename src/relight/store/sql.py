@@ -168,6 +168,21 @@ def list_marks(items: Collection[Any]) -> str:
     return ", ".join("?" * len(items)) or "null"
 
 
+def add_known(values: Iterable[float | None]) -> float | None:
+    """Return the sum of the values that are known; None if none is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def take_fields(one: Struct, shape: type[Struct]) -> dict[str, Any]:
+    """Return the values of the fields that a Struct of another shape has under the same names."""
+    return {
+        name: getattr(one, name)
+        for name in one.__struct_fields__
+        if name in shape.__struct_fields__
+    }
+
+
 def read_usd(nanos: int | None) -> float | None:
     """Return dollars from a column of nano-dollars."""
     return None if nanos is None else nanos / 1e9
