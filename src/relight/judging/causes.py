@@ -13,6 +13,8 @@ from msgspec import Struct
 from relight.judging.failures import classify_error, read_kinds
 
 LONGEST_CAUSE = 160
+OVER_BUDGET = "it was ended over {1}"
+MOST_FAILED = "most calls failed, the last one too"
 LABEL = re.compile(r"a person said failure(?:: (?P<why>.+))?", re.DOTALL)
 EXIT = re.compile(
     r"\bexit(?:ed)?(?: with)?(?: (?:exit )?(?:code|status))? (\d{1,3})\b", re.IGNORECASE
@@ -107,20 +109,9 @@ def _read_last_call(found: re.Match[str]) -> Cause:
     return Cause("tool_error" if kind == "unknown" else kind, _shorten(f"{tool}: {reason}"))
 
 
-def _read_budget(found: re.Match[str]) -> Cause:
-    return Cause("budget", f"it was ended over {found[1]}")
-
-
-def _read_spiral(found: re.Match[str]) -> Cause:
-    return Cause("spiral", _shorten(f"a spiral of {found[1]}"))
-
-
-def _read_failed_calls(_: re.Match[str]) -> Cause:
-    return Cause("calls_failed", "most calls failed, the last one too")
-
-
-def _name(kind: str) -> Callable[[re.Match[str]], Cause]:
-    return lambda found: Cause(kind, _shorten(found.string))
+def _name(kind: str, words: str = "{0}") -> Callable[[re.Match[str]], Cause]:
+    """Return what reads a sentence as a cause; `{0}` is the sentence, `{1}` what it names."""
+    return lambda found: Cause(kind, _shorten(words.format(found.string, *found.groups())))
 
 
 SENTENCES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Cause]], ...] = tuple(
@@ -130,10 +121,13 @@ SENTENCES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Cause]], ...] 
         (r"the job's script failed: (.*)", _read_script),
         (r"the last model call failed: (\w+)(?: \((.*)\))?", _read_model_call),
         (r"the last call failed: ([^,]+), (.*)", _read_last_call),
-        (r"it was ended at .* (its budget of \S+?)(?:;|$)", _read_budget),
+        (
+            r"it was ended at .* (its budget of \S+?)(?:;|$)",
+            _name("budget", OVER_BUDGET),
+        ),
         (r"it was ended after \S+ seconds, which was its limit", _name("time_limit")),
-        (r"it ended in a spiral: (.+) failed \d+ times", _read_spiral),
-        (r"\d+ of \d+ calls failed, the last one too", _read_failed_calls),
+        (r"it ended in a spiral: (.+) failed \d+ times", _name("spiral", "a spiral of {1}")),
+        (r"\d+ of \d+ calls failed, the last one too", _name("calls_failed", MOST_FAILED)),
         (r"the last test run failed", _name("tests_failed")),
         (r"no answer after the last user message", _name("no_answer")),
         (r"the answer is empty", _name("empty_answer")),

@@ -74,14 +74,11 @@ def compare_texts(old: str, new: str) -> list[DiffLine]:
     >>> [(line.kind, line.text) for line in compare_texts("a\\nb\\nc", "a\\nB\\nc")]
     [('same', 'a'), ('del', 'b'), ('add', 'B'), ('same', 'c')]
     """
-    before, after = _split(old), _split(new)
-    head = _count_common(before, after)
-    tail = _count_common(before[head:][::-1], after[head:][::-1])
-    middle = _align(before[head : len(before) - tail], after[head : len(after) - tail])
+    head, before, after, tail = _split(old, new)
     found = [
-        *(DiffLine("same", line) for line in before[:head]),
-        *middle,
-        *(DiffLine("same", line) for line in before[len(before) - tail :]),
+        *(DiffLine("same", line) for line in head),
+        *_align(before, after),
+        *(DiffLine("same", line) for line in tail),
     ]
     return mark_changes(found)
 
@@ -94,10 +91,7 @@ def count_changes(old: str, new: str) -> list[DiffLine]:
     >>> [line.kind for line in count_changes("a\\nb\\nc", "a\\nB\\nc")]
     ['del', 'add']
     """
-    before, after = _split(old), _split(new)
-    head = _count_common(before, after)
-    tail = _count_common(before[head:][::-1], after[head:][::-1])
-    before, after = before[head : len(before) - tail], after[head : len(after) - tail]
+    _, before, after, _ = _split(old, new)
     kept = 0
     if len(before) * len(after) <= MOST_CELLS:
         places: dict[str, int] = defaultdict(int)
@@ -112,8 +106,13 @@ def count_changes(old: str, new: str) -> list[DiffLine]:
     return [*[DiffLine("del", "")] * removed, *[DiffLine("add", "")] * added]
 
 
-def _split(text: str) -> list[str]:
-    return text.removesuffix("\n").split("\n") if text else []
+def _split(old: str, new: str) -> tuple[list[str], list[str], list[str], list[str]]:
+    """Return the lines that both texts begin with, those between of each, and the common end."""
+    before, after = (text.removesuffix("\n").split("\n") if text else [] for text in (old, new))
+    head = _count_common(before, after)
+    tail = _count_common(before[head:][::-1], after[head:][::-1])
+    end = len(before) - tail
+    return before[:head], before[head:end], after[head : len(after) - tail], before[end:]
 
 
 def _count_common(one: Sequence[str], other: Sequence[str]) -> int:
@@ -175,12 +174,8 @@ def _mark_line(line: DiffLine, other: str) -> DiffLine:
     shortest = min(len(text), len(other))
     if max(len(text), len(other)) > LONGEST_LINE:
         return line
-    begin = 0
-    while begin < shortest and text[begin] == other[begin]:
-        begin += 1
-    end = 0
-    while end < shortest - begin and text[-1 - end] == other[-1 - end]:
-        end += 1
+    begin = _count_common(text, other)
+    end = _count_common(text[begin:][::-1], other[begin:][::-1])
     is_alike = 2 * (begin + end) >= shortest > 0
     return DiffLine(line.kind, text, begin, len(text) - end) if is_alike else line
 

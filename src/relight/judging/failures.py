@@ -140,7 +140,9 @@ def classify_error(
         name = _refine(name, links)
     else:
         judged = next(filter(None, map(_judge_chain, chains)), None)
-        name, found = judged or ("unknown", _find_first_code(links))
+        codes = (find_code(link.error) for link in links)
+        first = next((one for one in codes if one is not None), None)
+        name, found = judged or ("unknown", first)
         code = code if found is None else found
     line = _join_texts(links).strip().partition("\n")[0]
     return make_failure(
@@ -269,11 +271,6 @@ def _find_link_status(link: _Link) -> int | None:
     found = (pattern.search(link.text) for pattern in _rules().status_texts)
     said = (int(match[1]) for match in found if match)
     return find_status(link.error) or next(filter(is_status, said), None)
-
-
-def _find_first_code(links: Sequence[_Link]) -> str | int | None:
-    codes = (find_code(link.error) for link in links)
-    return next((code for code in codes if code is not None), None)
 
 
 def _join_texts(links: Sequence[_Link]) -> str:
