@@ -42,9 +42,9 @@ def _write_lines(lists: PriceLists) -> Iterator[str]:
     encode = msgspec.json.Encoder(order="deterministic").encode
     yield f"[{encode(lists.version).decode()},[\n"
     for seller in lists.sellers:
-        *head, models = msgspec.to_builtins(seller)
+        *head, _ = msgspec.structs.astuple(seller)
         yield f"{encode(head).decode()[:-1]},[\n"
-        yield ",\n".join(encode(model).decode() for model in models)
+        yield ",\n".join(encode(model).decode() for model in seller.models)
         yield "]],\n" if seller is not lists.sellers[-1] else "]]\n"
     yield "]]\n"
 
@@ -56,7 +56,7 @@ def _list_seller(found: Any) -> Seller:
         names=_make_rule(found.provider_match),
         makes=_make_rule(found.model_match),
         fallbacks=found.fallback_model_providers or [],
-        models=[_list_model(one) for one in found.models],
+        listed=msgspec.Raw(msgspec.json.encode([_list_model(one) for one in found.models])),
     )
 
 

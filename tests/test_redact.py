@@ -1,5 +1,6 @@
 """Secrets are taken out, everything else stays, in whatever escaping."""
 
+import hmac
 import json
 import random
 import re
@@ -15,6 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from relight import redact as redaction
+from relight.names import sign
 from relight.redact import (
     Secret,
     find_secrets,
@@ -519,3 +521,8 @@ def test_a_cell_is_redacted_for_what_only_parsing_shows() -> None:
     assert redact_cell(f"use {token}", key=KEY).startswith("use [redacted:github:")
     joined = fill("the token: {a20}")
     assert redact_cell(joined, key=KEY) is joined
+
+
+@given(st.binary(max_size=150), st.binary(max_size=150))
+def test_a_mark_has_the_hmac_that_openssl_makes(key: bytes, secret: bytes) -> None:
+    assert sign(key, secret) == hmac.digest(key, secret, "sha256")

@@ -90,10 +90,8 @@ class Beginnings(Struct, frozen=True):
         pairs = frozenset((_add_case(first), _add_case(second)) for first, second in self.pairs)
         return Beginnings(pairs, _add_case(self.single), self.can_be_empty)
 
-    def write_expression(self, *, width: int) -> str:
-        """Return the first byte, or the first two, as an expression."""
-        if width == 1:
-            return _write_class(self._first)
+    def write_expression(self) -> str:
+        """Return the first two bytes as an expression."""
         both = (_write_class(first) + _write_class(second) for first, second in sorted(self.pairs))
         return f"(?:{'|'.join(both)})"
 
@@ -110,7 +108,7 @@ def read_beginnings(expression: bytes) -> Beginnings:
     r"""Return the beginnings of a verbose expression.
 
     >>> found = read_beginnings(rb"s?(?: = | :[ ])[xy]")
-    >>> print(found.write_expression(width=2))
+    >>> print(found.write_expression())
     (?:[\x3a][\x20]|[\x3d][\x78\x79]|[\x73][\x3a\x3d])
     >>> found.fit(b"=x"), found.fit(b"==")
     (True, False)

@@ -6,8 +6,10 @@ private networks are recognised here as well.
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache, lru_cache
+from importlib import import_module
 from typing import Any
 
 from msgspec import Struct
@@ -15,7 +17,7 @@ from msgspec import Struct
 from relight.data import read_table
 
 try:
-    from _blake2 import blake2b as blake2b  # hashlib's own; that loads OpenSSL first, for 3 ms
+    from _blake2 import blake2b as blake2b  # hashlib's own; that loads OpenSSL first, for 5 ms
 except ImportError:  # another Python than CPython
     from hashlib import blake2b as blake2b
 
@@ -44,6 +46,27 @@ def file_name(text: str, *, ending: str = "") -> str:
         digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
         plain = f"{plain}-{digest}" if plain else digest
     return plain + ending
+
+
+@cache
+def find_sha256() -> Callable[[bytes], Any]:
+    """Return Python's own SHA-256; `hashlib` has it too, but loads OpenSSL first."""
+    for name in ("_sha2", "_sha256"):  # from Python 3.12 on, and before
+        with suppress(ImportError):
+            found: Callable[[bytes], Any] = import_module(name).sha256
+            return found
+    from hashlib import sha256
+
+    return sha256
+
+
+def sign(key: bytes, data: bytes) -> bytes:
+    """Return the HMAC of some bytes with SHA-256, as `hmac.digest` does with OpenSSL."""
+    sha256 = find_sha256()
+    block = (key if len(key) <= 64 else sha256(key).digest()).ljust(64, b"\0")
+    inner = sha256(bytes(byte ^ 0x36 for byte in block) + data).digest()
+    digest: bytes = sha256(bytes(byte ^ 0x5C for byte in block) + inner).digest()
+    return digest
 
 
 def tool_name(text: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from fnmatch import fnmatchcase
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
@@ -103,15 +103,22 @@ class ListedModel(Struct, frozen=True, array_like=True):
     prices: list[ListedPrice]  # none if tokens alone do not make the price
 
 
-class Seller(Struct, frozen=True, array_like=True):
-    """A provider: rules for its own names and for the models it is known by, and its models."""
+class Seller(Struct, frozen=True, array_like=True, dict=True):
+    """A provider: rules for its own names and for the models it is known by, and its models.
+
+    These are decoded when one is looked for: most processes need those of two providers.
+    """
 
     id: str
     address: str  # an expression for its API's URL
     names: MatchRule | None
     makes: MatchRule | None
     fallbacks: list[str]  # sellers in whose lists its other models are
-    models: list[ListedModel]
+    listed: msgspec.Raw
+
+    @cached_property
+    def models(self) -> list[ListedModel]:
+        return msgspec.json.decode(self.listed, type=list[ListedModel])
 
     def find_own(self, name: str) -> ListedModel | None:
         return next((model for model in self.models if model.rule.accepts(name)), None)

@@ -109,9 +109,9 @@ class SecretShape(Struct, frozen=True, dict=True):
 class PlaceGroup(Struct, frozen=True, dict=True):
     """The shapes with the same place.
 
-    If every shape needs bytes after the place, Hyperscan checks these as well: it is much faster
-    than a call of Python. It looks at two bytes after a place that rules share, a common
-    word such as `token`; for all places that would take longer to compile.
+    Hyperscan looks at two bytes after a place that rules share, a common word such as `token`: it
+    is much faster than a call of Python. For the others, rare words, that would take longer to
+    compile and save next to nothing.
     """
 
     place: str
@@ -125,9 +125,7 @@ class PlaceGroup(Struct, frozen=True, dict=True):
     @cached_property
     def more(self) -> int:
         """The number of bytes after the place that are part of the expression."""
-        if not self._beginnings.is_certain:
-            return 0
-        return 2 if len(self.shapes) > 1 else 1
+        return 2 if len(self.shapes) > 1 and self._beginnings.is_certain else 0
 
     @cached_property
     def _fitting(self) -> dict[bytes, list[int]]:
@@ -142,7 +140,7 @@ class PlaceGroup(Struct, frozen=True, dict=True):
 
     @property
     def expression(self) -> bytes:
-        after = self._beginnings.write_expression(width=self.more) if self.more else ""
+        after = self._beginnings.write_expression() if self.more else ""
         return f"(?:{self.place}){after}".encode()
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from relight.names import find_sha256
 from relight.sources import Source, list_sources
 
 FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
@@ -53,6 +54,5 @@ def read_skill_version(document: str) -> str | None:
             if (found := pattern.search(front[1])) and (version := found[1].strip()):
                 return version[:60]
         text = text[front.end() :].strip()
-    from hashlib import sha256  # it loads OpenSSL, for 3 ms
-
-    return f"sha256:{sha256(text.encode('utf-8', 'replace')).hexdigest()[:12]}"
+    digest = find_sha256()(text.encode("utf-8", "replace")).hexdigest()
+    return f"sha256:{digest[:12]}"
