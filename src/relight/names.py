@@ -60,7 +60,7 @@ def find_sha256() -> Callable[[bytes], Any]:
     return sha256
 
 
-def sign(key: bytes, data: bytes) -> bytes:
+def hash_with_key(key: bytes, data: bytes) -> bytes:
     """Return the HMAC of some bytes with SHA-256, as `hmac.digest` does with OpenSSL."""
     sha256 = find_sha256()
     block = (key if len(key) <= 64 else sha256(key).digest()).ljust(64, b"\0")

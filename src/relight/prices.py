@@ -114,7 +114,7 @@ class Seller(Struct, frozen=True, array_like=True, dict=True):
     names: MatchRule | None
     makes: MatchRule | None
     fallbacks: list[str]  # sellers in whose lists its other models are
-    listed: msgspec.Raw
+    listed: msgspec.Raw  # its models
 
     @cached_property
     def models(self) -> list[ListedModel]:
@@ -333,22 +333,14 @@ def _find_model(names: tuple[str, ...], seller: str) -> ListedModel | None:
 
 def _price_model(found: ListedModel, name: str) -> PriceList:
     """The prices of a listed model, with the rates that its list leaves out."""
-    return tuple(
-        Price(
-            "genai-prices",
-            tuple(
-                _fill_rates(
-                    {rate: nanos for rate in _RATES if (nanos := getattr(tier, rate)) is not None},
-                    name,
-                    above=tier.above,
-                )
-                for tier in each.tiers
-            ),
-            each.since,
-            each.day_minutes,
-        )
-        for each in found.prices
-    )
+    prices = []
+    for each in found.prices:
+        tiers = []
+        for tier in each.tiers:
+            nanos = {rate: known for rate in _RATES if (known := getattr(tier, rate)) is not None}
+            tiers.append(_fill_rates(nanos, name, above=tier.above))
+        prices.append(Price("genai-prices", tuple(tiers), each.since, each.day_minutes))
+    return tuple(prices)
 
 
 def _price_row(row: Mapping[str, Any], name: str, *, source: Source) -> Price:

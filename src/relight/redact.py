@@ -15,7 +15,7 @@ from functools import cache
 from msgspec import Struct
 
 from relight.expressions import compile_later
-from relight.names import sign
+from relight.names import hash_with_key
 from relight.secret_shapes import SecretShape, Shapes, read_lookalike, read_shapes
 
 # `MY_` and `x2_`, but not the end of a blob in base64.
@@ -307,7 +307,7 @@ def _replace(record: bytes, spans: Iterable[tuple[int, int, str]], *, key: bytes
 
 def _write_mark(rule: str, secret: bytes, *, key: bytes) -> bytes:
     """The text that stands for a secret: the same for the same secret in one store."""
-    return f"[redacted:{rule}:{sign(key, secret).hex()[:8]}]".encode()
+    return f"[redacted:{rule}:{hash_with_key(key, secret).hex()[:8]}]".encode()
 
 
 def _widen(record: bytes, secrets: Sequence[Secret]) -> Iterator[tuple[int, int]]:
