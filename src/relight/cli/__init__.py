@@ -216,8 +216,9 @@ def _is_first(program: str) -> bool:
 def _check_database(home: str | None, error: Exception) -> None:
     """Raise what is wrong with the database, if that explains an unexpected error."""
     from relight.config import find_home, read_config
-    from relight.store import RESTORE, open_reader
+    from relight.store import open_reader
     from relight.store.queries.health import find_damage
+    from relight.store.sql import RESTORE
 
     config = read_config(find_home(home))
     if not config.has_store:

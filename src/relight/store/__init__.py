@@ -12,9 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from relight.config import Config, find_home, read_config
-from relight.errors import RefusedValueError, RelightError, StoreError, UnavailableError
+from relight.errors import RelightError
 from relight.locks import check_place, make_folder, open_private, renew_in_forks
-from relight.store.sql import Connection, S, read
+from relight.store.sql import (
+    META,
+    Connection,
+    S,
+    read,
+    readable_errors,
+)
 
 if TYPE_CHECKING:
     from relight.store.log import Log
@@ -25,17 +31,6 @@ MIGRATIONS = Path(__file__).with_name("migrations")
 SCHEMA = max(int(path.name[:4]) for path in MIGRATIONS.glob("[0-9]*.sql"))
 BUSY_SECONDS = 60
 FOUNDING_SECONDS = 0.01
-# errors whose cause lies in the database, not in the values to be written
-TROUBLE = (sqlite3.OperationalError, sqlite3.DatabaseError)
-RESTORE = "restore a copy made by `relight backup`, or move the file away and import again"
-HINTS = {
-    "full": "free some space and run the command again: what was recorded is kept",
-    "locked": "another Relight has been writing for long: try again when it is done",
-    "readonly": "check the permissions of the file and its folder",
-    "unable to open": "check the permissions of the file and its folder",
-    "closed": "open it again; each process must open its own",
-    **dict.fromkeys(("malformed", "not a database"), RESTORE),
-}
 # what a fork must neither use nor close
 _inherited: list[Connection] = []
 # what a transaction writes: new parts of the tape that machines push, or what is derived from them
@@ -111,6 +106,18 @@ class Store:
         with self._using() as connection:
             return connection.execute(statement, values).fetchall()
 
+    def list_values(self, statement: str, values: Any = ()) -> list[Any]:
+        """Return the first column of a query."""
+        return [row[0] for row in self.query(statement, values)]
+
+    def find_first(self, statement: str, values: Any = ()) -> Any | None:
+        """Return the first value of a query, None if it has no rows."""
+        return next(iter(self.list_values(statement, values)), None)
+
+    def find_meta(self, key: str) -> str | None:
+        """Return what the table `meta` has under a key."""
+        return self.find_first(META, (key,))
+
     def has_rows(self, table: str) -> bool:
         """True if a table has a row."""
         return bool(self.query(f"select 1 from {table} limit 1"))
@@ -125,6 +132,10 @@ class Store:
         """Return the rows of a query as Structs, whose fields are the names of its columns."""
         with self._using() as connection:
             return read(connection, shape, statement, values, formats)
+
+    def find(self, shape: type[S], statement: str, values: Any = ()) -> S | None:
+        """Return the first row of a query, None if it has none."""
+        return next(iter(self.read(shape, statement, values)), None)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -168,6 +179,11 @@ class Store:
                     connection.execute("rollback")
                 raise
             self._log.shorten(connection)
+
+    def write(self, statement: str, values: Any = ()) -> int:
+        """Run one statement as a transaction; return the number of rows that it wrote."""
+        with self.transaction() as database:
+            return database.execute(statement, values).rowcount
 
     def claim(self, ids: Sequence[int]) -> list[int]:
         """Return those of these parts of the tape that no other process derives at the moment.
@@ -377,24 +393,3 @@ def closed_on_error(connection: sqlite3.Connection) -> Iterator[sqlite3.Connecti
     except BaseException:  # also on Ctrl-C: no connection stays open
         connection.close()
         raise
-
-
-@contextmanager
-def readable_errors(path: Path) -> Iterator[None]:
-    """Raise SQLite's errors as StoreError, with a hint that a person can act on."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        text = str(error)
-        hint = "`relight doctor` checks the database"
-        hint = next((found for word, found in HINTS.items() if word in text), hint)
-        is_trouble = type(error) in TROUBLE or "closed" in text  # as after a fork
-        other = RefusedValueError if isinstance(error, sqlite3.IntegrityError) else StoreError
-        kind = UnavailableError if is_trouble else other
-        raise kind(f"the database {path} could not be used: {text}", hint) from error
-    except UnicodeDecodeError as error:
-        if b"malformed" not in error.object:
-            raise
-        # SQLite quotes the damaged name, in bytes that Python cannot decode
-        message = f"the database {path} could not be used: its schema is malformed"
-        raise StoreError(message, RESTORE) from error

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from relight.store import Store
 from relight.store.derive.pricing import NAMED
-from relight.store.sql import column_list, count_if, flag, insert
+from relight.store.sql import FAILURES, SUCCESSES, count_if, flag, insert
 
 
 class AdviserDealRow(Struct, frozen=True):
@@ -70,17 +70,15 @@ _SUMS = f"""
     group by adviser order by sum(cost_nanos) desc nulls last, adviser
 """
 _ARMS = f"""
-    select adviser, is_muted, count(*) as sessions,
-        {count_if("outcome = 'success'")} as successes,
-        {count_if("outcome = 'failure'")} as failures
+    select adviser, is_muted, count(*) as sessions, {SUCCESSES} as successes,
+        {FAILURES} as failures
     from adviser_deal
     join session on session.source = 'relight' and session.key = adviser_deal.session_key
     group by adviser, is_muted order by adviser, is_muted
 """
 _ADVISED = f"""
     select count(*) as sessions, sum(nanos) as nanos, coalesce(sum(unpriced), 0) as unpriced,
-        {count_if("outcome = 'success'")} as successes,
-        {count_if("outcome = 'failure'")} as failures
+        {SUCCESSES} as successes, {FAILURES} as failures
     from (
         select session.outcome,
             (select sum(cost_nanos) from session_day where root_id = session.id) as nanos,
@@ -94,11 +92,8 @@ _ADVISED = f"""
 
 def find_deals(store: Store, session_key: str) -> list[AdviserDealRow]:
     """Return what the advisers of a session were dealt."""
-    return store.read(
-        AdviserDealRow,
-        f"select {column_list(AdviserDealRow)} from adviser_deal where session_key = ?",
-        (session_key,),
-    )
+    statement = "select * from adviser_deal where session_key = ?"
+    return store.read(AdviserDealRow, statement, (session_key,))
 
 
 def add_adviser_deals(store: Store, rows: Sequence[AdviserDealRow]) -> None:

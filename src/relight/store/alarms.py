@@ -5,15 +5,11 @@ from msgspec import Struct
 
 from relight.store import Store
 from relight.store.jobs import IS_NAMED_AFTER
-from relight.store.sql import Connection, column_list, insert
+from relight.store.sql import Connection, find_next_id, insert, set_meta
 
 SEEN = "alarms_seen"
 # a job is watched from so many ended runs on
 FEWEST_RUNS = 30
-_SET_SEEN = """
-    insert into meta (key, value) values (?, ?)
-    on conflict (key) do update set value = excluded.value
-"""
 _IS_OPEN = "ended_at is null and acknowledged_at is null"
 _ENDED_RUNS = f"""
     select job.full_name, (
@@ -78,33 +74,26 @@ def needs_a_look(store: Store) -> bool:
 
 def read_last_look(store: Store) -> SeenRuns:
     """Return what was looked at last."""
-    rows = store.query("select value from meta where key = ?", (SEEN,))
-    return msgspec.json.decode(rows[0][0], type=SeenRuns) if rows else SeenRuns()
+    found = store.find_meta(SEEN)
+    return msgspec.json.decode(found, type=SeenRuns) if found else SeenRuns()
 
 
 def write_seen(store: Store, seen: SeenRuns) -> None:
     """Record what was looked at."""
     with store.transaction() as database:
-        database.execute(_SET_SEEN, (SEEN, msgspec.json.encode(seen).decode()))
+        set_meta(database, SEEN, msgspec.json.encode(seen).decode())
 
 
 def find_last_alarm(store: Store, scope: str, metric: str) -> AlarmRow | None:
     """Return the newest alarm of a series."""
-    rows = store.read(
-        AlarmRow,
-        f"select {column_list(AlarmRow)} from alarm where scope = ? and metric = ?"
-        " order by id desc limit 1",
-        (scope, metric),
-    )
-    return rows[0] if rows else None
+    statement = "select * from alarm where scope = ? and metric = ? order by id desc limit 1"
+    return store.find(AlarmRow, statement, (scope, metric))
 
 
 def read_alarm_rows(store: Store, *, is_open: bool = False) -> list[AlarmRow]:
     """Return all alarms, or the open ones, newest first."""
     test = f"where {_IS_OPEN}" if is_open else ""
-    return store.read(
-        AlarmRow, f"select {column_list(AlarmRow)} from alarm {test} order by since desc, id desc"
-    )
+    return store.read(AlarmRow, f"select * from alarm {test} order by since desc, id desc")
 
 
 def add_alarm(store: Store, row: AlarmRow) -> AlarmRow | None:
@@ -113,20 +102,18 @@ def add_alarm(store: Store, row: AlarmRow) -> AlarmRow | None:
         last = find_last_alarm(store, row.scope, row.metric)
         if last and (last.since >= row.since or not (last.ended_at or last.acknowledged_at)):
             return None  # another process was faster
-        ((number,),) = database.execute("select coalesce(max(id), 0) + 1 from alarm").fetchall()
-        added = msgspec.structs.replace(row, id=number)
+        added = msgspec.structs.replace(row, id=find_next_id(database, "alarm"))
         insert(database, "alarm", [added])
     return added
 
 
 def update_alarm(store: Store, row: AlarmRow) -> None:
     """Write the later runs of an alarm, and its end, unless it was acknowledged meanwhile."""
-    with store.transaction() as database:
-        database.execute(
-            "update alarm set after = ?, runs_after = ?, failures_after = ?, ended_at = ?"
-            f" where id = ? and {_IS_OPEN}",
-            (row.after, row.runs_after, row.failures_after, row.ended_at, row.id),
-        )
+    store.write(
+        "update alarm set after = ?, runs_after = ?, failures_after = ?, ended_at = ?"
+        f" where id = ? and {_IS_OPEN}",
+        (row.after, row.runs_after, row.failures_after, row.ended_at, row.id),
+    )
 
 
 def acknowledge(database: Connection, alarm_id: int, *, at: int) -> None:

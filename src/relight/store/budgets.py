@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from relight.store import Store
 from relight.store.queries.filters import Filter, where
-from relight.store.sql import column_list, insert, replacing
+from relight.store.sql import insert, replacing
 
 
 class BudgetRow(Struct, frozen=True):
@@ -30,8 +30,7 @@ def read_rows(store: Store) -> list[BudgetRow]:
     """Return all budgets, those for everything first."""
     return store.read(
         BudgetRow,
-        f"select {column_list(BudgetRow)} from budget"
-        " order by case when scope = 'all' then 0 else 1 end, scope, period",
+        "select * from budget order by case when scope = 'all' then 0 else 1 end, scope, period",
     )
 
 
@@ -43,11 +42,7 @@ def set_budget(store: Store, row: BudgetRow) -> None:
 
 def remove_budget(store: Store, scope: str, period: str) -> bool:
     """Delete a budget; False if there is none of this scope and period."""
-    with store.transaction() as database:
-        done = database.execute(
-            "delete from budget where scope = ? and period = ?", (scope, period)
-        )
-    return done.rowcount == 1
+    return store.write("delete from budget where scope = ? and period = ?", (scope, period)) == 1
 
 
 def read_day_costs(store: Store, chosen: Filter) -> list[DayCost]:

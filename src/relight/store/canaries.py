@@ -7,7 +7,7 @@ from msgspec.structs import astuple, replace
 
 from relight.store import Store
 from relight.store.queries.comparison import RESULT, RUNS
-from relight.store.sql import Connection, column_list, insert
+from relight.store.sql import Connection, find_first, find_next_id, insert
 
 _OPEN = "state in ('running', 'promoted')"
 
@@ -59,10 +59,9 @@ class SwitchRow(Struct, frozen=True):
     canary_id: int | None = None
 
 
-class CanaryArm(Struct, frozen=True):
-    """The runs of one side of a canary: `candidate` or `control`."""
+class SpanCount(Struct, frozen=True):
+    """The runs of a job on one model in a span of time, and their known costs."""
 
-    arm: str = ""
     runs: int = 0
     known: int = 0
     successes: int = 0
@@ -70,22 +69,20 @@ class CanaryArm(Struct, frozen=True):
     nanos: int = 0
 
 
-class SpanCount(Struct, frozen=True):
-    """The runs of a job on one model in a span of time, and their known costs."""
+class CanaryArm(SpanCount, frozen=True):
+    """The runs of one side of a canary: `candidate` or `control`."""
 
-    runs: int
-    known: int
-    successes: int
-    priced: int
-    nanos: int
+    arm: str = ""
 
 
+_COUNTS = """
+    count(*) as runs, count(success) as known, coalesce(sum(success), 0) as successes,
+    count(nanos) as priced, coalesce(sum(nanos), 0) as nanos
+"""
 # A's earlier runs count; since the canary began only those that were dealt do. Another scheduler's
 # runs are not dealt any more after a switch, and are known by their model.
 _ARMS = f"""
-    select arm, count(*) as runs, count(success) as known, coalesce(sum(success), 0) as successes,
-        count(nanos) as priced, coalesce(sum(nanos), 0) as nanos
-    from (
+    select {_COUNTS}, arm from (
         select case when deal.is_candidate = 1 or at >= :promoted then 'candidate'
             else 'control' end as arm, {RESULT}
         from ({RUNS.format(test="and job.full_name = :job")}) as ended
@@ -97,9 +94,7 @@ _ARMS = f"""
     ) as one group by arm
 """
 _SPAN = f"""
-    select count(*) as runs, count(success) as known, coalesce(sum(success), 0) as successes,
-        count(nanos) as priced, coalesce(sum(nanos), 0) as nanos
-    from (
+    select {_COUNTS} from (
         select {RESULT} from ({RUNS.format(test="and job.full_name = :job")}) as ended
         where at >= :since and at < :until
             and (:is_any = 1 or model is not distinct from :model)
@@ -110,7 +105,7 @@ _LATEST = 1 << 60
 
 def add_canary(database: Connection, row: CanaryRow) -> CanaryRow:
     """Write a new canary with the next id."""
-    added = replace(row, id=_next_id(database, "canary"))
+    added = replace(row, id=find_next_id(database, "canary"))
     insert(database, "canary", [added])
     return added
 
@@ -123,7 +118,7 @@ def read_canaries(
     where = f"where {' and '.join(tests)}" if tests else ""
     return store.read(
         CanaryRow,
-        f"select {column_list(CanaryRow)} from canary {where} order by id desc",
+        f"select * from canary {where} order by id desc",
         {"job": job} if job else {},
     )
 
@@ -145,27 +140,23 @@ def find_open_canary(store: Store, job: str) -> CanaryRow | None:
 
 def add_deal(database: Connection, row: DealRow) -> None:
     """Write what a slot is dealt; a slot that was dealt before keeps that."""
-    if (
-        row.run_id is not None
-        and database.execute("select 1 from canary_deal where run_id = ?", (row.run_id,)).fetchall()
-    ):
+    # no deal has the run None
+    if find_first(database, "select 1 from canary_deal where run_id = ?", (row.run_id,)):
         return
     database.execute(
         "insert into canary_deal (id, canary_id, dealt_at, is_candidate, run_id)"
         " values (?, ?, ?, ?, ?)",
-        (_next_id(database, "canary_deal"), *astuple(row)),
+        (find_next_id(database, "canary_deal"), *astuple(row)),
     )
 
 
 def find_open_deal(store: Store, canary_id: int) -> DealRow | None:
     """Return the deal of a canary whose run is not known yet."""
-    rows = store.read(
+    return store.find(
         DealRow,
-        f"select {column_list(DealRow)} from canary_deal where canary_id = ? and run_id is null"
-        " order by id desc limit 1",
+        "select * from canary_deal where canary_id = ? and run_id is null order by id desc limit 1",
         (canary_id,),
     )
-    return rows[0] if rows else None
 
 
 def join_deal(store: Store, canary: CanaryRow, deal: DealRow, *, model: str) -> bool:
@@ -249,8 +240,7 @@ def count_span(
 
 def find_job_title(store: Store, job: str) -> str:
     """Return the name that people gave a job."""
-    rows = store.query("select name from job where full_name = ?", (job,))
-    return str(rows[0][0] or job) if rows else job
+    return store.find_first("select name from job where full_name = ?", (job,)) or job
 
 
 def count_ended(store: Store, job: str) -> int:
@@ -269,19 +259,11 @@ def add_switch(database: Connection, row: SwitchRow) -> None:
         "insert into job_switch"
         " (id, job, at, from_model, to_model, made_by, reason, canary_id)"
         " values (?, ?, ?, ?, ?, ?, ?, ?)",
-        (_next_id(database, "job_switch"), *astuple(row)),
+        (find_next_id(database, "job_switch"), *astuple(row)),
     )
 
 
 def read_switches(store: Store, job: str) -> list[SwitchRow]:
     """Return the changes of a job's model, oldest first."""
-    return store.read(
-        SwitchRow,
-        f"select {column_list(SwitchRow)} from job_switch where job = ? order by at, id",
-        (job,),
-    )
-
-
-def _next_id(database: Connection, table: str) -> int:
-    ((number,),) = database.execute(f"select coalesce(max(id), 0) + 1 from {table}").fetchall()
-    return int(number)
+    statement = "select * from job_switch where job = ? order by at, id"
+    return store.read(SwitchRow, statement, (job,))

@@ -54,10 +54,8 @@ class SessionBar(Struct, frozen=True):
 
 def count_candidates(store: Store) -> int:
     """Return the number of candidates that wait for a person."""
-    ((count,),) = store.query(
-        "select count(*) from template where proposed_at is not null and retired_at is null"
-    )
-    return int(count)
+    waiting = "select count(*) from template where proposed_at is not null and retired_at is null"
+    return int(store.query(waiting)[0][0])
 
 
 def count_proposed(store: Store, *, since: int) -> int:
@@ -206,7 +204,7 @@ def read_gate_counts(store: Store, session_id: int) -> GateCounts:
 
 def find_own_template(store: Store, session_id: int) -> str | None:
     """Return the first live template of a session, if the session has not gone on since."""
-    found = store.query(
+    return store.find_first(
         "select template.name from session"
         " join template_version on source_session = session.source || ':' || session.key"
         " join template on template.id = template_id"
@@ -216,4 +214,3 @@ def find_own_template(store: Store, session_id: int) -> str | None:
         " order by template.id limit 1",
         (session_id,),
     )
-    return found[0][0] if found else None

@@ -6,9 +6,9 @@ import time
 
 from relight.config import Config
 from relight.errors import StoreError
-from relight.store import StillConnection, connect_reader, readable_errors
+from relight.store import StillConnection, connect_reader
 from relight.store.keep.migrate import find_migrations
-from relight.store.sql import Connection
+from relight.store.sql import Connection, readable_errors
 
 LOOK_SECONDS = 0.1
 

@@ -8,9 +8,8 @@ from msgspec.structs import asdict
 
 from relight.store import Store
 from relight.store.provisions import BEGUN, IS_BEGINNING, JOINED, DealtLesson, read_lessons
-from relight.store.sql import Connection, S, column_list, greatest, read_list
+from relight.store.sql import Connection, S, column_list, divide, find_first, greatest, read_list
 
-CALLS_AT_ONCE = 500
 _TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
 
 
@@ -161,8 +160,7 @@ def read_trial_runs(store: Store, experiment_id: int) -> list[TrialRun]:
     """Return the runs that were begun or skipped, in the order they began."""
     return store.read(
         TrialRun,
-        f"select {column_list(TrialRun)} from experiment_run where experiment_id = ?"
-        " order by started_at, task, arm",
+        "select * from experiment_run where experiment_id = ? order by started_at, task, arm",
         (experiment_id,),
         {"sessions": read_list, "evidence": read_list},
     )
@@ -180,10 +178,7 @@ def insert_experiment(database: Connection, name: str, definition: str, *, now: 
 
 def update_definition(store: Store, experiment_id: int, definition: str) -> None:
     """Change the plan of an experiment."""
-    with store.transaction() as database:
-        database.execute(
-            "update experiment set definition = ? where id = ?", (definition, experiment_id)
-        )
+    store.write("update experiment set definition = ? where id = ?", (definition, experiment_id))
 
 
 def claim_experiment(database: Connection, experiment_id: int, holder: str) -> None:
@@ -204,27 +199,24 @@ def release_experiment(
     store: Store, experiment_id: int, *, status: str, note: str | None, now: int
 ) -> None:
     """Set the status of an experiment that no process runs any more."""
-    with store.transaction() as database:
-        database.execute(
-            "update experiment set status = ?, note = ?, holder = null, lease_until = null,"
-            " stop = 0, ended_at = ? where id = ?",
-            (status, note, now, experiment_id),
-        )
+    store.write(
+        "update experiment set status = ?, note = ?, holder = null, lease_until = null,"
+        " stop = 0, ended_at = ? where id = ?",
+        (status, note, now, experiment_id),
+    )
 
 
 def request_stop(store: Store, experiment_id: int, stop: int) -> None:
     """Ask the process that runs an experiment to stop; the more urgent request wins."""
-    with store.transaction() as database:
-        database.execute(
-            f"update experiment set stop = {greatest('stop', ':stop')} where id = :id",
-            {"stop": stop, "id": experiment_id},
-        )
+    store.write(
+        f"update experiment set stop = {greatest('stop', ':stop')} where id = :id",
+        {"stop": stop, "id": experiment_id},
+    )
 
 
 def find_stop_request(store: Store, experiment_id: int) -> int | None:
     """Return how an experiment is asked to stop; None if it does not exist."""
-    rows = store.query("select stop from experiment where id = ?", (experiment_id,))
-    return int(rows[0][0]) if rows else None
+    return store.find_first("select stop from experiment where id = ?", (experiment_id,))
 
 
 def delete_experiment_rows(store: Store, experiment_id: int) -> None:
@@ -263,9 +255,8 @@ def begin_run(
 def add_attempt(store: Store, key: RunKey, session: str | None) -> None:
     """Count an attempt of a run, with its session if that is known."""
     with store.transaction() as database:
-        (known,) = database.execute(
-            f"select sessions from experiment_run where {_THIS_RUN}", asdict(key)
-        ).fetchone()
+        statement = f"select sessions from experiment_run where {_THIS_RUN}"
+        known = find_first(database, statement, asdict(key))
         sessions = [*read_list(known), *([session] if session else [])]
         database.execute(
             "update experiment_run set attempts = attempts + 1, sessions = :sessions"
@@ -278,14 +269,13 @@ def finish_run(store: Store, key: RunKey, record: RunRecord) -> None:
     """Record the end of a run."""
     sessions = None if record.sessions is None else msgspec.json.encode(record.sessions).decode()
     evidence = msgspec.json.encode(record.evidence).decode()
-    with store.transaction() as database:
-        database.execute(
-            "update experiment_run set status = :status, session = :session,"
-            " sessions = coalesce(:sessions, sessions), outcome = :outcome, evidence = :evidence,"
-            " cost_nanos = :cost_nanos, tokens = :tokens, duration_ms = :duration_ms,"
-            f" finished_at = :finished_at where {_THIS_RUN}",
-            asdict(record) | asdict(key) | {"sessions": sessions, "evidence": evidence},
-        )
+    store.write(
+        "update experiment_run set status = :status, session = :session,"
+        " sessions = coalesce(:sessions, sessions), outcome = :outcome, evidence = :evidence,"
+        " cost_nanos = :cost_nanos, tokens = :tokens, duration_ms = :duration_ms,"
+        f" finished_at = :finished_at where {_THIS_RUN}",
+        asdict(record) | asdict(key) | {"sessions": sessions, "evidence": evidence},
+    )
 
 
 def read_dealt_sessions(store: Store, among: DealtFilter) -> list[DealtSession]:
@@ -324,7 +314,7 @@ def read_session_lessons(store: Store, among: DealtFilter) -> dict[int, list[Dea
 
 def find_dealt_session(store: Store, session_id: int, arm: str) -> DealtSession | None:
     """Return one session as part of an arm, if it is in the store."""
-    rows = store.read(
+    return store.find(
         DealtSession,
         _SPENT.format(
             dealt=f"select {_SESSION}, cast(? as text) as arm, cast(null as real) as hold_out,"
@@ -332,18 +322,15 @@ def find_dealt_session(store: Store, session_id: int, arm: str) -> DealtSession 
         ),
         (arm, session_id),
     )
-    return rows[0] if rows else None
 
 
 def read_dealt_calls(store: Store, sessions: Sequence[int]) -> dict[int, list[DealtCall]]:
     """Return the tool calls of some sessions, in order, by their session."""
     found: dict[int, list[DealtCall]] = {}
-    for place in range(0, len(sessions), CALLS_AT_ONCE):
-        some = sessions[place : place + CALLS_AT_ONCE]
+    for some, marks in divide(sessions):
         calls = store.read(
             DealtCall,
-            f"select {column_list(DealtCall)} from tool_call"
-            f" where session_id in ({', '.join('?' for _ in some)})"
+            f"select * from tool_call where session_id in ({marks})"
             " order by session_id, at nulls first, id",
             some,
         )

@@ -2,9 +2,8 @@
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Collection
 from datetime import datetime
-from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -61,16 +60,15 @@ def export_history(store: Store, folder: Path, *, now: float) -> HistorySummary:
     this_month = datetime.fromtimestamp(now, ZoneInfo(store.timezone)).strftime("%Y-%m")
     old = known.months if known else {}
     months = dict(old)
-    kept = {one for (one,) in store.query("select id from session")}
-    forgotten = {one for (one,) in store.query("select session_id from forgotten")}
-    is_pruned = partial(_is_pruned, kept=kept, forgotten=forgotten)
+    known_ids = "select id from session union all select session_id from forgotten"
+    not_pruned = set(store.list_values(known_ids))
     damaged: list[str] = []
     with HistoryConnection(duckdb.connect(), duckdb.Error) as database:
         for month in sorted({*_list_months(store, this_month), *old}):
             rows = _read_rows(store, month)
             if month in old:
                 try:
-                    _add_pruned(database, folder, month, old[month].digest, rows, is_pruned)
+                    _add_pruned(database, folder, month, old[month].digest, rows, not_pruned)
                 except RelightError:  # what the store has is written again
                     damaged.append(month)
             digest = _hash(rows)
@@ -81,11 +79,10 @@ def export_history(store: Store, folder: Path, *, now: float) -> HistorySummary:
                 _write(database, folder, month, digest, rows)
                 count = sum(map(len, rows.values()))
                 months[month] = HistoryMonth(digest, count, len(rows["sessions"]))
-    ((machine,),) = store.query("select max(value) from meta where key = 'machine_name'")
     made = HistoryList(
         store_id=own_id,
         timezone=store.timezone,
-        machine=machine,
+        machine=store.find_meta("machine_name"),
         months=dict(sorted(months.items())),
     )
     with replace_when_whole(folder / LIST) as file:
@@ -113,16 +110,11 @@ def _sweep(folder: Path, made: HistoryList) -> int:
     return sum((folder / name).stat().st_size for name in names)
 
 
-def _is_pruned(session: int, *, kept: set[int], forgotten: set[int]) -> bool:
-    return session not in kept and session not in forgotten
-
-
 def _list_months(store: Store, this_month: str) -> list[str]:
-    rows = store.query(
+    return store.list_values(
         "select distinct substr(day, 1, 7) from session_day where day < ? and day <> 'unknown'",
         (this_month,),
     )
-    return [month for (month,) in rows]
 
 
 def _read_rows(store: Store, month: str) -> Rows:
@@ -140,7 +132,7 @@ def _add_pruned(
     month: str,
     digest: str,
     rows: Rows,
-    is_pruned: Callable[[int], bool],
+    not_pruned: Collection[int],
 ) -> None:
     """Add what the files have of sessions that the store has pruned; raise if one is damaged."""
     added: Rows = {}
@@ -150,7 +142,7 @@ def _add_pruned(
         found = database.execute(statement).fetchall()
         if table.session:
             place = table.columns.split(", ").index(table.session)
-            added[name] = [row for row in found if is_pruned(row[place])]
+            added[name] = [row for row in found if row[place] not in not_pruned]
         else:
             added[name] = [row for row in found if row not in rows[name]]
     for name, more in added.items():

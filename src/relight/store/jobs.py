@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from relight.store import Store
-from relight.store.sql import Connection, column_list, insert, replacing
+from relight.store.sql import Connection, insert, replacing
 
 # The session of a scheduler's job is named after the job: this finds all sessions of a job. The
 # character after `_` is the backtick. The last test lets PostgreSQL estimate how many there are;
@@ -85,20 +85,13 @@ def replace_job(database: Connection, row: JobRow) -> None:
 
 def find_own_job(store: Store, job_id: int) -> OwnJob | None:
     """The job with this id, unless it was removed."""
-    rows = store.read(
-        OwnJob,
-        f"select {column_list(OwnJob)} from job where id = ? and state <> 'removed'",
-        (job_id,),
-    )
-    return rows[0] if rows else None
+    return store.find(OwnJob, "select * from job where id = ? and state <> 'removed'", (job_id,))
 
 
 def read_own_definitions(store: Store) -> list[OwnJob]:
     """Relight's own jobs by name, without the removed ones."""
     return store.read(
-        OwnJob,
-        f"select {column_list(OwnJob)} from job"
-        " where source = 'relight' and state <> 'removed' order by key",
+        OwnJob, "select * from job where source = 'relight' and state <> 'removed' order by key"
     )
 
 
@@ -113,18 +106,16 @@ def read_set_models(store: Store) -> dict[str, str]:
 
 def find_foreign_name(store: Store, name: str) -> str | None:
     """The full name of another scheduler's job that is known by this name or key."""
-    rows = store.query(
+    return store.find_first(
         "select full_name from job where source <> 'relight' and ? in (full_name, key, name)"
         " order by full_name",
         (name,),
     )
-    return rows[0][0] if rows else None
 
 
 def find_prompt(store: Store, full_name: str) -> str | None:
     """The prompt of a job, without the secrets in it."""
-    rows = store.query("select prompt from job where full_name = ?", (full_name,))
-    return rows[0][0] if rows else None
+    return store.find_first("select prompt from job where full_name = ?", (full_name,))
 
 
 def set_job_state(database: Connection, job_id: int, state: str, next_run_at: int | None) -> None:
@@ -175,16 +166,13 @@ def find_due_jobs(
 def find_waiting_jobs(store: Store, *, now: int) -> list[DueJob]:
     """The scheduled jobs whose slot is still to come."""
     return store.read(
-        DueJob,
-        f"select {_DUE} from job where {_SCHEDULED} and next_run_at > ?",
-        (now,),
+        DueJob, f"select {_DUE} from job where {_SCHEDULED} and next_run_at > ?", (now,)
     )
 
 
 def find_next_due(store: Store) -> int | None:
     """The earliest slot of all scheduled jobs, past or to come."""
-    slot: int | None = store.query(f"select min(next_run_at) from job where {_SCHEDULED}")[0][0]
-    return slot
+    return store.find_first(f"select min(next_run_at) from job where {_SCHEDULED}")
 
 
 def move_slots(store: Store, moves: Iterable[tuple[int, int, int]]) -> None:

@@ -12,16 +12,12 @@ from relight.redact import redact_text
 from relight.store import Store
 from relight.store.derive import outcomes, scores
 from relight.store.derive.skills import uses
-from relight.store.sql import Connection
+from relight.store.sql import Connection, list_values, set_meta
 
 LATEST = 2**63 - 1
 FITTED = "score_weights_fitted"
 # a person's labels only: the source's own outcome may rest on the same signs
 LABELLED = "select session_id, outcome from label where outcome in ('success', 'failure')"
-SET_META = """
-    insert into meta (key, value) values (?, ?)
-    on conflict (key) do update set value = excluded.value
-"""
 
 
 class SignPrecision(Struct, frozen=True):
@@ -82,9 +78,7 @@ def clear_label(store: Store, session_id: int) -> None:
 
 def find_label(store: Store, session_id: int) -> GivenLabel | None:
     """Return the label of a session; None if it has none."""
-    statement = "select outcome, why from label where session_id = ?"
-    found = store.read(GivenLabel, statement, (session_id,))
-    return found[0] if found else None
+    return store.find(GivenLabel, "select * from label where session_id = ?", (session_id,))
 
 
 def count_labels(store: Store) -> int:
@@ -141,7 +135,7 @@ def refresh_proven(store: Store) -> None:
         if frozenset(proven) == outcomes.read_proven(database):
             return
         outcomes.write_proven(database, proven)
-        sessions = {found for (found,) in database.execute("select id from session")}
+        sessions = list_values(database, "select id from session")
         uses.refresh(database, outcomes.refresh(database, sessions))
 
 
@@ -161,15 +155,12 @@ def read_labelled(store: Store) -> list[LabelledSession]:
 
 def count_fitted(store: Store) -> int:
     """Return the number of labelled sessions at the last fit; 0 if there was none."""
-    rows = store.query("select value from meta where key = ?", (FITTED,))
-    return int(rows[0][0]) if rows else 0
+    return int(store.find_meta(FITTED) or 0)
 
 
 def write_weights(database: Connection, weights: Weights | None, *, fitted: int) -> None:
     """Store the weights fitted to so many sessions, None for the shipped ones; score all again."""
-    database.execute(SET_META, (FITTED, str(fitted)))
-    if weights is None:
-        database.execute("delete from meta where key = ?", (scores.KEY,))
-    else:
-        database.execute(SET_META, (scores.KEY, msgspec.json.encode(weights).decode()))
-    scores.refresh(database, [found for (found,) in database.execute("select id from session")])
+    set_meta(database, FITTED, str(fitted))
+    chosen = msgspec.json.encode(weights).decode() if weights is not None else None
+    set_meta(database, scores.KEY, chosen)
+    scores.refresh(database, list_values(database, "select id from session"))

@@ -58,7 +58,7 @@ def read_limits(store: Store, source: str, since: int) -> list[LimitReportRow]:
     """Return the reports on windows that ended after a moment, or have not ended."""
     return store.read(
         LimitReportRow,
-        "select session_id, kind, ends_at, source, at, used_percent from limit_report"
-        " where source = ? and ends_at > ? order by ends_at, at, session_id",
+        "select * from limit_report where source = ? and ends_at > ?"
+        " order by ends_at, at, session_id",
         (source, since),
     )

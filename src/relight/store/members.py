@@ -12,12 +12,12 @@ from hashlib import sha256
 from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from relight.errors import MissingError, RelightError
 from relight.model import row_id
 from relight.store import Store
-from relight.store.sql import Connection, divide, insert, read
+from relight.store.sql import Connection, find_among, find_first, insert, list_values, read
 from relight.store.visibility import EVERYTHING
 from relight.times import write_time
 
@@ -31,7 +31,7 @@ PREFIX = "relight_"
 COOKIE_MARK = "."
 # a token's last use is noted this often
 USED_MS = 60_000
-MACHINE = "select id, key, name, person_id, share, copied_from, push_mark from machine"
+MACHINE = "select * from machine"
 
 
 class CopiedHomeError(RelightError):
@@ -71,17 +71,10 @@ class Machine(Struct, frozen=True):
     push_mark: str | None = None
 
 
-class MachineRow(Struct, frozen=True):
+class MachineRow(Machine, frozen=True, kw_only=True):
     """A row of `machine`."""
 
-    id: int
-    key: str
-    name: str
-    person_id: int
-    share: str
     joined_at: int
-    copied_from: int | None
-    push_mark: str
 
 
 class TokenLine(Struct, frozen=True):
@@ -168,15 +161,13 @@ def find_member(store: Store, token: str) -> Member | None:
     """Return whom a token, or the cookie of one, belongs to; None if it is unknown or revoked."""
     number, _, proof = token.partition(COOKIE_MARK)
     if proof and NUMBER.fullmatch(number):
-        rows = store.query(
-            "select digest from token where id = ? and revoked_at is null", (int(number),)
-        )
-        if not rows or not hmac.compare_digest(_prove(rows[0][0]), proof):
+        valid = "select digest from token where id = ? and revoked_at is null"
+        digest = store.find_first(valid, (int(number),))
+        if digest is None or not hmac.compare_digest(_prove(digest), proof):
             return None
-        digest = rows[0][0]
     else:
         digest = _digest(token)
-    found = store.read(
+    return store.find(
         Member,
         "select person.id as person_id, person.name as person, token.id as token_id, scopes,"
         " used_at, case when exists (select 1 from member where member.person_id = person.id"
@@ -185,7 +176,6 @@ def find_member(store: Store, token: str) -> Member | None:
         " where digest = ? and revoked_at is null",
         (EVERYTHING, digest),
     )
-    return found[0] if found else None
 
 
 def make_cookie(member: Member, token: str) -> str:
@@ -232,18 +222,14 @@ def list_members(store: Store) -> list[MemberLine]:
             [one for one in machines if one.person == name],
             [one for one in projects if one.person == name],
         )
-        for (name,) in store.query("select name from person order by name")
+        for name in store.list_values("select name from person order by name")
     ]
 
 
 def find_machine(store: Store, store_id: str, person_id: int) -> Machine | None:
     """Return a person's machine by its own store id."""
-    rows = store.read(
-        Machine,
-        f"{MACHINE} where id = ? and person_id = ?",
-        (row_id("machine", store_id), person_id),
-    )
-    return rows[0] if rows else None
+    values = (row_id("machine", store_id), person_id)
+    return store.find(Machine, f"{MACHINE} where id = ? and person_id = ?", values)
 
 
 def join_machine(
@@ -279,8 +265,9 @@ def join_machine(
         )
         return replace(known[0], name=name, share=share, push_mark=mark), known[0].share
     key = name.replace("@", "-")
-    is_taken = database.execute("select 1 from machine where key = ?", (key,)).fetchone()
-    if is_taken or OWN_ENDING.fullmatch(key):
+    if find_first(database, "select 1 from machine where key = ?", (key,)) or OWN_ENDING.fullmatch(
+        key
+    ):
         key = f"{key}-{store_id[:8]}"
     twin = copied_from and read(
         database,
@@ -289,10 +276,9 @@ def join_machine(
         (row_id("machine", copied_from), person_id),
     )
     first = (twin[0].copied_from or twin[0].id) if twin else None
-    mark = make_mark()
-    row = MachineRow(machine_id, key, name, person_id, share, _now(), first, mark)
-    insert(database, "machine", [row])
-    return Machine(machine_id, key, name, person_id, share, first, mark), None
+    machine = Machine(machine_id, key, name, person_id, share, first, make_mark())
+    insert(database, "machine", [MachineRow(**asdict(machine), joined_at=_now())])
+    return machine, None
 
 
 def check_marks(machine: Machine, marks: Sequence[str]) -> None:
@@ -319,8 +305,8 @@ def make_mark() -> str:
 
 def find_labels(database: Connection, machine: Machine) -> list[str]:
     """Return the words by which jobs may ask for a machine."""
-    rows = database.execute("select labels from machine where id = ?", (machine.id,)).fetchall()
-    return [label for (labels,) in rows for label in labels.split()]
+    labels = find_first(database, "select labels from machine where id = ?", (machine.id,))
+    return (labels or "").split()
 
 
 def set_labels(database: Connection, machine: Machine, labels: Sequence[str]) -> None:
@@ -330,11 +316,11 @@ def set_labels(database: Connection, machine: Machine, labels: Sequence[str]) ->
 
 def find_twins(database: Connection, machine: Machine) -> list[str]:
     """Return the keys of machines whose homes are copies of the same one."""
-    rows = database.execute(
+    return list_values(
+        database,
         "select key from machine where coalesce(copied_from, id) = ? and id <> ? order by id",
         (machine.copied_from or machine.id, machine.id),
     )
-    return [key for (key,) in rows]
 
 
 def note_push(database: Connection, machine_id: int) -> None:
@@ -344,16 +330,9 @@ def note_push(database: Connection, machine_id: int) -> None:
 
 def find_forgotten(database: Connection, ids: Sequence[int], person_id: int) -> set[int]:
     """Return those of these sessions that were forgotten here, by everybody or by this person."""
-    found: set[int] = set()
-    for some, marks in divide(ids):
-        rows = database.execute(
-            f"select session_id from forgotten where session_id in ({marks}) union all"
-            f" select session_id from forgotten_by where session_id in ({marks})"
-            " and person_id = ?",
-            (*some, *some, person_id),
-        )
-        found |= {one for (one,) in rows}
-    return found
+    by_all = "select session_id from forgotten where session_id in ({marks})"
+    by_one = "select session_id from forgotten_by where session_id in ({marks}) and person_id = ?"
+    return find_among(database, by_all, ids) | find_among(database, by_one, ids, person_id)
 
 
 def find_person(store: Store, name: str) -> int:
@@ -363,10 +342,10 @@ def find_person(store: Store, name: str) -> int:
 
 
 def _find_person(database: Connection, name: str) -> int:
-    row = database.execute("select id from person where name = ?", (name,)).fetchone()
-    if row is None:
+    found: int | None = find_first(database, "select id from person where name = ?", (name,))
+    if found is None:
         raise MissingError(f"there is no member {name!r}", "`relight member list` shows them")
-    return int(row[0])
+    return found
 
 
 def _digest(token: str) -> str:

@@ -63,8 +63,8 @@ def count_miss(store: Store | None, home: Path, reason: str, *, number: int = 1)
 
 def _count_inside(store: Store, number: int) -> bool:
     try:
-        with store.waiting(0), store.transaction() as database:
-            database.execute(COUNT, {"number": str(number)})
+        with store.waiting(0):
+            store.write(COUNT, {"number": str(number)})
     except Exception:  # noqa: BLE001 - the file beside the store is for this
         return False
     return True
@@ -72,8 +72,7 @@ def _count_inside(store: Store, number: int) -> bool:
 
 def count_missed(store: Store) -> int:
     """Return the number of missed records counted so far."""
-    rows = store.query("select value from meta where key = 'missed'")
-    found = int(rows[0][0] if rows else 0)
+    found = int(store.find_meta("missed") or 0)
     try:
         return found + (store.config.home / FILE).read_bytes().count(b"\n")
     except OSError:

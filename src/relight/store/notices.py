@@ -75,23 +75,20 @@ def claim_notice(store: Store, *, now: int, waits_ms: Sequence[int]) -> DueNotic
 
 def set_sent(store: Store, notice: DueNotice, *, at: int) -> None:
     """Record that a notification was sent."""
-    with store.transaction() as database:
-        database.execute(
-            "update notice set sent_at = ?, next_try_at = null, body = null, error = null"
-            " where kind = ? and key = ?",
-            (at, notice.kind, notice.key),
-        )
+    store.write(
+        "update notice set sent_at = ?, next_try_at = null, body = null, error = null"
+        " where kind = ? and key = ?",
+        (at, notice.kind, notice.key),
+    )
 
 
 def set_failed(store: Store, notice: DueNotice, *, error: str) -> None:
     """Record why a try failed; after the last one the notification is given up."""
-    with store.transaction() as database:
-        database.execute(
-            "update notice set error = ?,"
-            " body = case when next_try_at is null then null else body end"
-            " where kind = ? and key = ?",
-            (error, notice.kind, notice.key),
-        )
+    store.write(
+        "update notice set error = ?, body = case when next_try_at is null then null else body end"
+        " where kind = ? and key = ?",
+        (error, notice.kind, notice.key),
+    )
 
 
 def count_notices(store: Store) -> NoticeCounts:
@@ -114,12 +111,10 @@ def count_notices(store: Store) -> NoticeCounts:
 
 def find_since(store: Store, *, otherwise: int) -> int:
     """Return the moment from which on failures are notified; fixed at the first call."""
-    rows = store.query("select value from meta where key = ?", (SINCE,))
-    if not rows:
-        with store.transaction() as database:
-            database.execute(
-                "insert into meta (key, value) values (?, ?) on conflict do nothing",
-                (SINCE, str(otherwise)),
-            )
-        return otherwise
-    return int(rows[0][0])
+    if (known := store.find_meta(SINCE)) is not None:
+        return int(known)
+    store.write(
+        "insert into meta (key, value) values (?, ?) on conflict do nothing",
+        (SINCE, str(otherwise)),
+    )
+    return otherwise

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from relight.store import Store
-from relight.store.sql import column_list, count_if, divide, insert, list_marks
+from relight.store.sql import FAILURES, SUCCESSES, divide, insert, list_marks
 
 # A session is known by its agent's own id, which was given when it began.
 _FOLLOWED = """session.key = provision.session_key
@@ -22,7 +22,6 @@ JOINED = f"{BEGUN} and provision.template_id is not null"
 # the same for provisions that no recorded session followed yet
 IS_BEGINNING = f"""provision.arm <> 'continued' and not exists
     (select 1 from session where {_FOLLOWED} and session.parent_kind = 'fork')"""
-SUCCESSES, FAILURES = (count_if(f"outcome = '{outcome}'") for outcome in ("success", "failure"))
 
 
 class DealtLesson(Struct, frozen=True):
@@ -51,7 +50,7 @@ class Beginning(Struct, frozen=True):
     created_at: int
 
 
-class Decision(Beginning, frozen=True, kw_only=True):
+class Decision(Beginning, frozen=True):
     """The decision how a session begins. A cold one names the template that it would have had.
 
     `lessons` are those of the project, as JSON; None if it had none, or gives none. They were given
@@ -124,11 +123,7 @@ def insert_decision(store: Store, decision: Decision) -> None:
 
 def find_decision(store: Store, session_key: str) -> Decision | None:
     """Return the decision for a session, if any."""
-    rows = store.query(
-        f"select {column_list(Decision)} from provision where session_key = ?", (session_key,)
-    )
-    names = Decision.__struct_fields__
-    return Decision(**dict(zip(names, rows[0], strict=True))) if rows else None
+    return store.find(Decision, "select * from provision where session_key = ?", (session_key,))
 
 
 def read_lessons(text: str | None) -> list[DealtLesson]:
@@ -163,12 +158,11 @@ def read_forks(store: Store, sessions: Sequence[int]) -> dict[int, int]:
 
 def move_decision(store: Store, provision_id: str, session_key: str, source: str | None) -> None:
     """Join a decision to a session, unless that session has another one."""
-    with store.transaction() as database:
-        database.execute(
-            "update provision set session_key = ?, source = ? where id = ? and not exists"
-            " (select 1 from provision as other where other.session_key = ? and other.id <> ?)",
-            (session_key, source, provision_id, session_key, provision_id),
-        )
+    store.write(
+        "update provision set session_key = ?, source = ? where id = ? and not exists"
+        " (select 1 from provision as other where other.session_key = ? and other.id <> ?)",
+        (session_key, source, provision_id, session_key, provision_id),
+    )
 
 
 def read_provisions(

@@ -5,7 +5,7 @@ from msgspec import Struct
 from relight.store import Store
 from relight.store.jobs import JobRow, replace_job
 from relight.store.runs import ClaimRow, insert_run
-from relight.store.sql import insert, read_list
+from relight.store.sql import find_first, insert, read_list
 
 
 class RemoteRunRow(Struct, frozen=True):
@@ -17,15 +17,11 @@ class RemoteRunRow(Struct, frozen=True):
     holder: str
 
 
-class EndedRun(Struct, frozen=True):
+class EndedRun(RemoteRunRow, frozen=True):
     """A run that has ended here and that the server does not know yet; `status` is None if its
     claim was given back.
     """
 
-    run_id: int
-    server_run_id: int
-    store_id: str
-    holder: str
     status: str | None
     outcome: str | None
     outcome_evidence: str | None
@@ -50,10 +46,8 @@ class EndedRun(Struct, frozen=True):
 def add_remote_run(store: Store, job: JobRow, run: ClaimRow, row: RemoteRunRow) -> None:
     """Write a claimed run of the server; nothing if it was written before."""
     with store.transaction() as database:
-        known = database.execute(
-            "select 1 from remote_run where run_id = ?", (row.run_id,)
-        ).fetchone()
-        if known is None:
+        known = "select 1 from remote_run where run_id = ?"
+        if find_first(database, known, (row.run_id,)) is None:
             insert(database, "remote_run", [row])
             replace_job(database, job)
             insert_run(database, run)
@@ -61,8 +55,7 @@ def add_remote_run(store: Store, job: JobRow, run: ClaimRow, row: RemoteRunRow) 
 
 def find_remote_holders(store: Store) -> list[str]:
     """The holders, at the server, of runs whose results it does not have yet."""
-    rows = store.query("select distinct holder from remote_run where is_reported = 0")
-    return [holder for (holder,) in rows]
+    return store.list_values("select distinct holder from remote_run where is_reported = 0")
 
 
 def read_ended(store: Store) -> list[EndedRun]:
@@ -84,5 +77,4 @@ def read_ended(store: Store) -> list[EndedRun]:
 
 def set_reported(store: Store, run_id: int) -> None:
     """Note that the server has the result of a run."""
-    with store.transaction() as database:
-        database.execute("update remote_run set is_reported = 1 where run_id = ?", (run_id,))
+    store.write("update remote_run set is_reported = 1 where run_id = ?", (run_id,))

@@ -149,7 +149,7 @@ def export_person(store: Store, name: str) -> Iterator[ExportedRow]:
     with store.snapshot(Viewer(person, only_own=True)):
         for table in sorted(set(RULES) - LEFT_OUT):
             yield from _read_rows(store, table, f"select * from {table}")
-        for (part,) in store.query("select id from tape_part order by id"):
+        for part in store.list_values("select id from tape_part order by id"):
             for found in _read_rows(
                 store, "tape_part", "select * from tape_part where id = ?", part
             ):

@@ -12,7 +12,7 @@ from msgspec.structs import asdict, astuple
 from relight.config import Config
 from relight.store import Store
 from relight.store.jobs import restore_slot
-from relight.store.sql import Connection, column_list, flag, insert_into
+from relight.store.sql import Connection, find_first, flag, insert_into
 
 _OPEN = "source = 'relight' and status in ('claimed', 'running')"
 
@@ -119,15 +119,14 @@ def insert_run(database: Connection, row: ClaimRow) -> bool:
 
 def find_open_run(store: Store, job_id: int) -> str | None:
     """The key of the job's run that is claimed or running."""
-    rows = store.query(f"select key from run where job_id = ? and {_OPEN}", (job_id,))
-    return rows[0][0] if rows else None
+    return store.find_first(f"select key from run where job_id = ? and {_OPEN}", (job_id,))
 
 
 def find_held_runs(store: Store, holder: str, status: str) -> list[HeldRun]:
     """Return the open runs of a holder with this status, claimed or running."""
     return store.read(
         HeldRun,
-        f"select {column_list(HeldRun)} from run where holder = ? and {_OPEN} and status = ?"
+        f"select * from run where holder = ? and {_OPEN} and status = ?"
         " order by scheduled_for nulls first, id",
         (holder, status),
     )
@@ -135,12 +134,8 @@ def find_held_runs(store: Store, holder: str, status: str) -> list[HeldRun]:
 
 def find_held_run(store: Store, run_id: int, holder: str) -> HeldRun | None:
     """The run with this id if it is this holder's, open or ended."""
-    rows = store.read(
-        HeldRun,
-        f"select {column_list(HeldRun)} from run where id = ? and holder = ?",
-        (run_id, holder),
-    )
-    return rows[0] if rows else None
+    statement = "select * from run where id = ? and holder = ?"
+    return store.find(HeldRun, statement, (run_id, holder))
 
 
 def set_running(store: Store, run_id: int, holder: str, *, now: int) -> BegunRun | None:
@@ -171,10 +166,7 @@ def read_begun(store: Store, run_id: int) -> BegunRun:
 
 def renew_lease(store: Store, holder: str, *, until: int) -> None:
     """Extend the lease on all open runs of a holder."""
-    with store.transaction() as database:
-        database.execute(
-            f"update run set lease_until = ? where holder = ? and {_OPEN}", (until, holder)
-        )
+    store.write(f"update run set lease_until = ? where holder = ? and {_OPEN}", (until, holder))
 
 
 def read_leases(store: Store) -> dict[str, int | None]:
@@ -234,10 +226,8 @@ def write_run_end(
 
 
 def _is_of_other_run(database: Connection, session_id: int, run_id: int) -> bool:
-    other = database.execute(
-        "select 1 from run where session_id = ? and id <> ?", (session_id, run_id)
-    )
-    return other.fetchone() is not None
+    other = "select 1 from run where session_id = ? and id <> ?"
+    return find_first(database, other, (session_id, run_id)) is not None
 
 
 def _derive(database: Connection, sessions: set[int], config: Config) -> None:
@@ -254,16 +244,13 @@ def _derive(database: Connection, sessions: set[int], config: Config) -> None:
 
 def has_ended(store: Store, run_id: int) -> bool:
     """True if the run is neither claimed nor running."""
-    return bool(
-        store.query(
-            "select 1 from run where id = ? and status not in ('claimed', 'running')", (run_id,)
-        )
-    )
+    ended = "select 1 from run where id = ? and status not in ('claimed', 'running')"
+    return bool(store.query(ended, (run_id,)))
 
 
 def find_interrupted_run(store: Store, run_id: int) -> InterruptedRun | None:
     """The run with this id if it ended as `unknown`."""
-    rows = store.read(
+    return store.find(
         InterruptedRun,
         """
             select holder, outcome_evidence, finished_at, (
@@ -274,7 +261,6 @@ def find_interrupted_run(store: Store, run_id: int) -> InterruptedRun | None:
         """,
         (run_id,),
     )
-    return rows[0] if rows else None
 
 
 def read_run_costs(
@@ -345,23 +331,18 @@ def read_session_cost(store: Store, session_id: int) -> SessionCost:
 
 def find_recorded_session(store: Store, session_id: int) -> RecordedSession | None:
     """The session with this id, if it is recorded."""
-    rows = store.read(
-        RecordedSession,
-        "select id, source || ':' || key as name, started_at from session where id = ?",
-        (session_id,),
-    )
-    return rows[0] if rows else None
+    statement = "select id, source || ':' || key as name, started_at from session where id = ?"
+    return store.find(RecordedSession, statement, (session_id,))
 
 
 def find_sessions_named_after(store: Store, run_key: str) -> list[str]:
     """Relight's own sessions of a run, one for each attempt: `<run key>-…`."""
-    rows = store.query(
+    return store.list_values(
         "select source || ':' || key from session"
         " where source = 'relight' and key > ? || '-' and key < ? || '.' and parent_id is null"
         " order by started_at nulls first, key",
         (run_key, run_key),
     )
-    return [name for (name,) in rows]
 
 
 def find_unclaimed_sessions(

@@ -17,7 +17,15 @@ from msgspec.structs import astuple
 
 from relight.names import blake2b
 from relight.store import Store
-from relight.store.sql import PART_SHIFT, Connection, insert_into, list_marks, read
+from relight.store.sql import (
+    PART_SHIFT,
+    Connection,
+    find_among,
+    find_first,
+    insert_into,
+    read,
+    set_meta,
+)
 
 if TYPE_CHECKING:
     from relight.store.derive.search_text import TextRow
@@ -57,7 +65,7 @@ class SearchTerm(Protocol):
 
 
 class SearchPartRow(Struct, frozen=True):
-    """A row of `search_part`."""
+    """A row of `search_part`: the entries of one session in one part of the tape."""
 
     tape_part_id: int
     session_id: int
@@ -65,13 +73,10 @@ class SearchPartRow(Struct, frozen=True):
     checksum: int
 
 
-class IndexedPart(Struct, frozen=True):
-    """The entries of one session in one part of the tape, as they were indexed."""
+class IndexedPart(SearchPartRow, frozen=True):
+    """The same as it was indexed, at its place."""
 
     place: int
-    session_id: int
-    texts: int
-    checksum: int
 
 
 class MissingPart(Struct, frozen=True):
@@ -106,9 +111,8 @@ def _write_entries(database: Connection, entries: Iterable[Entry]) -> None:
 
 def find_indexed(database: Connection, parts: Collection[int]) -> set[int]:
     """Return those of these parts of the tape that are in the index."""
-    marks = list_marks(parts)
-    statement = f"select tape_part_id from search_part where tape_part_id in ({marks})"
-    return {found for (found,) in database.execute(statement, list(parts))}
+    statement = "select tape_part_id from search_part where tape_part_id in ({marks})"
+    return find_among(database, statement, parts)
 
 
 def _divide(texts: Sequence["TextRow"]) -> list[tuple[int, list["TextRow"]]]:
@@ -137,14 +141,8 @@ def remove_sessions(database: Connection, sessions: Collection[int], derive: Der
     If the tapes are most of the store, the index is cleared, and later imports fill it with the
     rest: deleting an entry costs as much as writing it.
     """
-    parts = [
-        found
-        for session_id in sessions
-        for (found,) in database.execute(
-            "select id from tape_part where session_id = ?", (session_id,)
-        ).fetchall()
-    ]
-    remove_parts(database, parts, derive)
+    parts = "select id from tape_part where session_id in ({marks})"
+    remove_parts(database, find_among(database, parts, sessions), derive)
 
 
 def remove_parts(database: Connection, parts: Collection[int], derive: DeriveTexts) -> None:
@@ -165,14 +163,8 @@ def _remove_part(database: Connection, tape_part_id: int, derive: DeriveTexts) -
         )
         database.execute("delete from search_part where tape_part_id = ?", (tape_part_id,))
         return True
-    parts = [
-        IndexedPart(*row)
-        for row in database.execute(
-            "select place, session_id, texts, checksum from search_part"
-            " where tape_part_id = ? order by place",
-            (tape_part_id,),
-        )
-    ]
+    statement = "select * from search_part where tape_part_id = ? order by place"
+    parts = read(database, IndexedPart, statement, (tape_part_id,))
     if any(part.texts for part in parts):
         found = _gather(derive(tape_part_id))
         rest = {session_id: iter(some) for session_id, some in found.items()}
@@ -207,7 +199,7 @@ def clear(database: Connection, *, fills: bool = True) -> None:
     else:
         database.execute("delete from search_words")
     database.execute("delete from search_part")
-    (newest,) = database.execute("select max(id) from tape_part").fetchone()
+    newest = find_first(database, "select max(id) from tape_part")
     write_below(database, newest + 1 if fills and newest is not None else None)
 
 
@@ -230,15 +222,13 @@ def merge(database: Connection) -> None:
 
 def write_below(database: Connection, below: int | None) -> None:
     """Note that parts of the tape below this id are not indexed yet; None: all are."""
-    database.execute("delete from meta where key = ?", (BELOW,))
-    if below is not None:
-        database.execute("insert into meta (key, value) values (?, ?)", (BELOW, str(below)))
+    set_meta(database, BELOW, None if below is None else str(below))
 
 
 def read_below(store: Store) -> int | None:
     """Return the id below which parts of the tape are not indexed yet; None if all are."""
-    rows = store.query("select value from meta where key = ?", (BELOW,))
-    return int(rows[0][0]) if rows else None
+    below = store.find_meta(BELOW)
+    return None if below is None else int(below)
 
 
 def find_newest_missing(database: Connection) -> MissingPart | None:
@@ -246,7 +236,7 @@ def find_newest_missing(database: Connection) -> MissingPart | None:
     rows = read(
         database,
         MissingPart,
-        "select id, session_id, raw_bytes from tape_part where id <"
+        "select * from tape_part where id <"
         " (select cast(value as bigint) from meta where key = ?) order by id desc limit 1",
         (BELOW,),
     )

@@ -1,7 +1,8 @@
 """Rows by name: Structs whose fields are the columns of a table or the names of a query.
 
 No statement in Relight relies on the order of a table's columns. `insert` writes the names of the
-Struct's fields, and `read` refuses a query whose columns are not the fields of its Struct.
+Struct's fields. `read` takes `select *` at the beginning of a query for these names, and refuses a
+query whose columns are not the fields of its Struct.
 
 Every statement is one that SQLite and PostgreSQL both take: `case` instead of `iif`, `on conflict`
 instead of `insert or …`, `nulls first` or `nulls last` for a sorted column that can be null,
@@ -11,15 +12,32 @@ for one engine only: `same`, `differs`, `like`, `greatest`, `least`.
 
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from itertools import islice
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from relight.errors import RefusedValueError, StoreError, UnavailableError
+
 S = TypeVar("S", bound=Struct)
+EVERY = "select *"
+META = "select value from meta where key = ?"
+# errors whose cause lies in the database, not in the values to be written
+TROUBLE = (sqlite3.OperationalError, sqlite3.DatabaseError)
+RESTORE = "restore a copy made by `relight backup`, or move the file away and import again"
+HINTS = {
+    "full": "free some space and run the command again: what was recorded is kept",
+    "locked": "another Relight has been writing for long: try again when it is done",
+    "readonly": "check the permissions of the file and its folder",
+    "unable to open": "check the permissions of the file and its folder",
+    "closed": "open it again; each process must open its own",
+    **dict.fromkeys(("malformed", "not a database"), RESTORE),
+}
 # Python looks for an adapter of each None at three places unless it has one: that took half of the
 # time to write a row with many unknown columns
 _nothing: dict[None, None] = {}
@@ -126,6 +144,8 @@ def read(
 
     `formats` are functions that turn the value of a column into that of its field.
     """
+    if statement.startswith(EVERY):
+        statement = f"select {column_list(shape)}{statement.removeprefix(EVERY)}"
     cursor = database.execute(statement, values)
     if (shape, statement) not in _checked:
         _check_columns(shape, statement, cursor)
@@ -150,6 +170,46 @@ def _check_columns(shape: type[Struct], statement: str, cursor: Cursor) -> None:
     if len(_checked) >= MOST_CHECKED:
         _checked.clear()
     _checked.add((shape, statement))
+
+
+def list_values(database: Connection, statement: str, values: Any = ()) -> list[Any]:
+    """Return the first column of a query."""
+    return [row[0] for row in database.execute(statement, values)]
+
+
+def find_first(database: Connection, statement: str, values: Any = ()) -> Any | None:
+    """Return the first value of a query, None if it has no rows."""
+    row = database.execute(statement, values).fetchone()
+    return row[0] if row else None
+
+
+def find_among(database: Connection, statement: str, items: Iterable[Any], *more: Any) -> set[Any]:
+    """Return the first column of a query; `{marks}` in it stands for the marks of the items.
+
+    `more` are the values behind these.
+    """
+    return {
+        found
+        for some, marks in divide(items)
+        for found in list_values(database, statement.format(marks=marks), (*some, *more))
+    }
+
+
+def find_next_id(database: Connection, table: str) -> int:
+    """Return the id of a table's next row."""
+    return int(find_first(database, f"select coalesce(max(id), 0) + 1 from {table}") or 1)
+
+
+def set_meta(database: Connection, key: str, value: str | None) -> None:
+    """Write what the table `meta` has under a key; None removes it."""
+    if value is None:
+        database.execute("delete from meta where key = ?", (key,))
+    else:
+        database.execute(
+            "insert into meta (key, value) values (?, ?)"
+            " on conflict (key) do update set value = excluded.value",
+            (key, value),
+        )
 
 
 def divide(items: Iterable[Any]) -> Iterator[tuple[list[Any], str]]:
@@ -279,6 +339,9 @@ def count_if(test: str) -> str:
     return f"count(case when {test} then 1 end)"
 
 
+SUCCESSES, FAILURES = (count_if(f"outcome = '{outcome}'") for outcome in ("success", "failure"))
+
+
 def flag(test: str) -> str:
     """1 if a test is true, else 0, also where it is null."""
     return f"case when {test} then 1 else 0 end"
@@ -289,3 +352,24 @@ def _choose(function: str, values: tuple[str, ...]) -> str:
     turned = [values[place:] + values[:place] for place in range(len(values))]
     known = [f"coalesce({', '.join(some)})" for some in turned]
     return f"{function}({', '.join(known)})"
+
+
+@contextmanager
+def readable_errors(path: Path) -> Iterator[None]:
+    """Raise SQLite's errors as StoreError, with a hint that a person can act on."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        text = str(error)
+        hint = "`relight doctor` checks the database"
+        hint = next((found for word, found in HINTS.items() if word in text), hint)
+        is_trouble = type(error) in TROUBLE or "closed" in text  # as after a fork
+        other = RefusedValueError if isinstance(error, sqlite3.IntegrityError) else StoreError
+        kind = UnavailableError if is_trouble else other
+        raise kind(f"the database {path} could not be used: {text}", hint) from error
+    except UnicodeDecodeError as error:
+        if b"malformed" not in error.object:
+            raise
+        # SQLite quotes the damaged name, in bytes that Python cannot decode
+        message = f"the database {path} could not be used: its schema is malformed"
+        raise StoreError(message, RESTORE) from error

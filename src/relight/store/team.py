@@ -11,13 +11,9 @@ import msgspec
 from msgspec import Struct
 
 from relight.store import Store
-from relight.store.sql import Connection, divide, read
+from relight.store.sql import META, Connection, divide, find_first, read, set_meta
 
 TARGET, OWN_ID, OWN_NAME, MARKS = "team", "store_id", "machine_name", "push_marks"
-WRITE_META = (
-    "insert into meta (key, value) values (?, ?) on conflict (key) do update"
-    " set value = excluded.value"
-)
 PARTS = """
     select tape_part.id, session.source, session.key as session, origin.path, part, generation,
         position, modified_ns, recorded_at, raw_bytes, length(records) as bytes,
@@ -105,17 +101,16 @@ class DueOutcome(Struct, frozen=True):
 
 def read_target(store: Store) -> TeamTarget | None:
     """Return the server that this machine has joined; None if it has joined none."""
-    rows = store.query("select value from meta where key = ?", (TARGET,))
-    return msgspec.json.decode(rows[0][0], type=TeamTarget) if rows else None
+    found = store.find_meta(TARGET)
+    return msgspec.json.decode(found, type=TeamTarget) if found else None
 
 
 def write_target(store: Store, target: TeamTarget, *, is_new: bool = False) -> None:
     """Write the target; a new one gets everything that is recorded here."""
     with store.transaction() as database:
-        values = (TARGET, msgspec.json.encode(target).decode())
-        database.execute(WRITE_META, values)
+        set_meta(database, TARGET, msgspec.json.encode(target).decode())
         if is_new:
-            database.execute(WRITE_META, (OWN_NAME, target.name))
+            set_meta(database, OWN_NAME, target.name)
             _fill(database)
 
 
@@ -137,48 +132,44 @@ def read_push_marks(store: Store) -> dict[str, list[str]]:
     """Return the marks of the last pushes by the id of the server's store: the acknowledged one,
     and one that was sent and perhaps not stored.
     """
-    rows = store.query("select value from meta where key = ?", (MARKS,))
-    return msgspec.json.decode(rows[0][0], type=dict[str, list[str]]) if rows else {}
+    found = store.find_meta(MARKS)
+    return msgspec.json.decode(found, type=dict[str, list[str]]) if found else {}
 
 
 def write_mark(store: Store, store_id: str, *marks: str) -> None:
     """Write the marks of the last push to a server."""
     found = {**read_push_marks(store), store_id: list(marks)}
     with store.transaction() as database:
-        database.execute(WRITE_META, (MARKS, msgspec.json.encode(found).decode()))
+        set_meta(database, MARKS, msgspec.json.encode(found).decode())
 
 
 def renew_own_id(store: Store) -> None:
     """Give this store another id, and forget the marks of the one that it is a copy of."""
     with store.transaction() as database:
-        database.execute(WRITE_META, (OWN_ID, secrets.token_hex(16)))
-        database.execute("delete from meta where key = ?", (MARKS,))
+        set_meta(database, OWN_ID, secrets.token_hex(16))
+        set_meta(database, MARKS, None)
 
 
 def drop_marks(store: Store) -> None:
     """Forget the marks of the last pushes: the server gives this machine a new one."""
-    with store.transaction() as database:
-        database.execute("delete from meta where key = ?", (MARKS,))
+    store.write("delete from meta where key = ?", (MARKS,))
 
 
 def drop_target(store: Store) -> None:
     """Forget the server; nothing is pushed any more."""
     with store.transaction() as database:
-        database.execute("delete from meta where key = ?", (TARGET,))
+        set_meta(database, TARGET, None)
         database.execute("delete from push_due")
 
 
 def read_own_id(store: Store) -> str:
     """Return this store's id, made on first use."""
-    if rows := store.query("select value from meta where key = ?", (OWN_ID,)):
-        return str(rows[0][0])
-    with store.transaction() as database:
-        database.execute(
-            "insert into meta (key, value) values (?, ?) on conflict do nothing",
-            (OWN_ID, secrets.token_hex(16)),
-        )
-        rows = database.execute("select value from meta where key = ?", (OWN_ID,)).fetchall()
-    return str(rows[0][0])
+    if (known := store.find_meta(OWN_ID)) is None:
+        with store.transaction() as database:
+            # another process may have been faster
+            known = find_first(database, META, (OWN_ID,)) or secrets.token_hex(16)
+            set_meta(database, OWN_ID, known)
+    return known
 
 
 def read_due_parts(store: Store, after: int, limit: int = 64) -> list[DuePart]:
@@ -188,12 +179,12 @@ def read_due_parts(store: Store, after: int, limit: int = 64) -> list[DuePart]:
 
 def read_waiting(store: Store) -> set[int]:
     """Return the sessions, with their sub-agents, of which parts are to be pushed."""
-    rows = store.query(
+    found = store.list_values(
         "select id from session where root_id in (select root_id from session"
         " join tape_part on tape_part.session_id = session.id"
         " join push_due on push_due.id = tape_part.id and push_due.kind = 'part')"
     )
-    return {found for (found,) in rows}
+    return set(found)
 
 
 def count_without_tape(store: Store) -> int:
@@ -209,8 +200,7 @@ def read_due_outcomes(store: Store) -> list[DueOutcome]:
 
 def read_due_forgets(store: Store) -> list[int]:
     """Return the ids, on the server, of forgotten sessions."""
-    rows = store.query("select id from push_due where kind = 'forget' order by id")
-    return [found for (found,) in rows]
+    return store.list_values("select id from push_due where kind = 'forget' order by id")
 
 
 def count_due(store: Store) -> int:
@@ -262,8 +252,5 @@ def note_forgotten(database: Connection, ids: Sequence[int]) -> None:
 
 def read_tree(store: Store, session_id: int) -> list[TreeName]:
     """Return a session and its sub-agents."""
-    return store.read(
-        TreeName,
-        "select source, key from session where root_id = :id or id = :id",
-        {"id": session_id},
-    )
+    statement = "select * from session where root_id = :id or id = :id"
+    return store.read(TreeName, statement, {"id": session_id})

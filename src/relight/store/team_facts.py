@@ -12,7 +12,17 @@ from relight.store.derive import outcomes
 from relight.store.derive.skills import facts, uses
 from relight.store.derive.skills.facts import FACTS, SkillFact
 from relight.store.jobs import JobRow
-from relight.store.sql import Connection, column_list, divide, insert, read, replacing
+from relight.store.sql import (
+    Connection,
+    column_list,
+    divide,
+    find_among,
+    find_first,
+    insert,
+    list_values,
+    read,
+    replacing,
+)
 from relight.store.write.record import refresh_skills
 
 EARLIER = """
@@ -99,10 +109,7 @@ class PushedJobRow(JobRow, frozen=True, kw_only=True):
 
 def strike_remote(store: Store) -> None:
     """Leave out runs for the server itself, which has them in its own history."""
-    with store.transaction() as database:
-        database.execute(
-            "delete from push_due where kind = 'run' and id in (select run_id from remote_run)"
-        )
+    store.write("delete from push_due where kind = 'run' and id in (select run_id from remote_run)")
 
 
 def read_due_runs(store: Store, limit: int = MOST) -> list[DueRun]:
@@ -132,7 +139,7 @@ def strike_uses(store: Store, sent: Mapping[int, dict[str, Any]]) -> None:
 
 def read_earlier_attempts(store: Store, run_id: int) -> list[str]:
     """Return the sessions of a run's attempts before the last, as `source:key`."""
-    return [name for (name,) in store.query(EARLIER, (run_id,))]
+    return store.list_values(EARLIER, (run_id,))
 
 
 def read_due_uses(store: Store, limit: int = MOST) -> list[DueUse]:
@@ -180,11 +187,10 @@ def write_runs(
 
 def write_use(database: Connection, fact: SkillFact, machine_id: int, *, now: int) -> None:
     """Write a recorded use of a skill that a machine pushed."""
-    row = database.execute(
-        "select root_id from session where source || ':' || key = ?", (fact.session_id,)
-    ).fetchone()
+    named = "select root_id from session where source || ':' || key = ?"
+    root = find_first(database, named, (fact.session_id,))
     known = facts.write_fact(database, fact)
-    uses.record_use(database, known, row[0] if row else None, begun_at=now)
+    uses.record_use(database, known, root, begun_at=now)
     database.execute("update skill_told set machine_id = ? where id = ?", (machine_id, known.id))
 
 
@@ -194,21 +200,19 @@ def remove_pushed_facts(database: Connection, machine_id: int) -> None:
         "delete from run_attempt where run_id in (select id from run where machine_id = ?)",
         (machine_id,),
     )
-    names = database.execute(
-        "select distinct session_id from skill_told where machine_id = ?", (machine_id,)
-    ).fetchall()
+    names = list_values(
+        database, "select distinct session_id from skill_told where machine_id = ?", (machine_id,)
+    )
     for table in ("run", "job", "skill_told"):
         database.execute(f"delete from {table} where machine_id = ?", (machine_id,))
-    for some, marks in divide([name for (name,) in names]):
+    for some, marks in divide(names):
         # uses of recorded sessions are derived again without the facts
         database.execute(
             f"delete from skill_invocations where root_id is null and session_id in ({marks})",
             some,
         )
-        touched = database.execute(
-            f"select id from session where source || ':' || key in ({marks})", some
-        ).fetchall()
-        refresh_skills(database, {found for (found,) in touched})
+    touched = "select id from session where source || ':' || key in ({marks})"
+    refresh_skills(database, find_among(database, touched, names))
 
 
 def name_columns(run: RunFigures) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from relight.store.sql import Connection, divide, insert
+from relight.store.sql import META, Connection, divide, find_first, insert, list_values, set_meta
 
 KEY = "template_catalogue"
 # while there are too few templates to measure it: in libraries of 3 to 19 templates of coding tasks
@@ -51,35 +51,22 @@ class RarityRow(Struct, frozen=True):
     holding: int
 
 
-class _MetaRow(Struct, frozen=True):
-    key: str
-    value: str
-
-
 def read_calibration(database: Connection) -> Calibration:
     """Return the state of the index; the default if there is no index."""
-    row = database.execute("select value from meta where key = ?", (KEY,)).fetchone()
-    return msgspec.json.decode(row[0], type=Calibration) if row else Calibration()
+    found = find_first(database, META, (KEY,))
+    return msgspec.json.decode(found, type=Calibration) if found else Calibration()
 
 
 def write_calibration(database: Connection, calibration: Calibration) -> None:
     """Record the state of the index."""
-    row = _MetaRow(KEY, msgspec.json.encode(calibration).decode())
-    insert(
-        database,
-        "meta",
-        [row],
-        on_conflict="on conflict (key) do update set value = excluded.value",
-    )
+    set_meta(database, KEY, msgspec.json.encode(calibration).decode())
 
 
 def read_facets(database: Connection, prefix: str) -> set[str]:
     """Return the facets of any template that begin with this prefix, which ends in a space."""
-    rows = database.execute(
-        "select distinct word from template_word where word > ? and word < ?",
-        (prefix, prefix.replace(" ", "!")),  # the character after the space
-    )
-    return {facet for (facet,) in rows}
+    after = prefix.replace(" ", "!")  # the character after the space
+    statement = "select distinct word from template_word where word > ? and word < ?"
+    return set(list_values(database, statement, (prefix, after)))
 
 
 def sum_weights(database: Connection, facets: Iterable[str]) -> dict[int, float]:
@@ -111,14 +98,14 @@ def rank_by_words(database: Connection, task: Mapping[str, float]) -> list[int]:
     """Return the templates that share words with a weighed task, those that share most first."""
     if not task:
         return []
-    found = database.execute(
+    return list_values(
+        database,
         f"with task (word, weight) as (values {', '.join(['(?, ?)'] * len(task))})"
         " select template_id from task join template_word on template_word.word = task.word"
         " group by template_id"
         " order by sum(task.weight * template_word.weight) desc, template_id",
         [part for pair in task.items() for part in pair],
     )
-    return [one for (one,) in found]
 
 
 def insert_words(database: Connection, rows: Iterable[WordRow]) -> None:

@@ -4,10 +4,20 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from relight.store import Store
-from relight.store.sql import Connection, divide, insert, list_marks, read, same
+from relight.store.sql import (
+    Connection,
+    divide,
+    find_first,
+    find_next_id,
+    insert,
+    list_marks,
+    list_values,
+    read,
+    same,
+)
 
 State = Literal["live", "retired", "candidate"]
 
@@ -228,12 +238,12 @@ def write_words(database: Connection, template_id: int, version: int, words: Tem
 
 def read_live_ids(database: Connection) -> set[int]:
     """Return the ids of all live templates."""
-    return {found for (found,) in database.execute(f"select id from template where {LIVE}")}
+    return set(list_values(database, f"select id from template where {LIVE}"))
 
 
 def has_templates(store: Store) -> bool:
     """True if there is any template, live or not."""
-    return bool(store.query("select 1 from template limit 1"))
+    return store.has_rows("template")
 
 
 def has_name(store: Store, name: str) -> bool:
@@ -243,48 +253,42 @@ def has_name(store: Store, name: str) -> bool:
 
 def find_name(store: Store, template_id: int | None) -> str | None:
     """Return the name of a template; None if it was deleted."""
-    rows = store.query("select name from template where id = ?", (template_id,))
-    return rows[0][0] if rows else None
+    return store.find_first("select name from template where id = ?", (template_id,))
 
 
 def read_names(database: Connection) -> set[str]:
     """Return the names of all templates."""
-    return {found for (found,) in database.execute("select name from template")}
+    return set(list_values(database, "select name from template"))
 
 
 def find_same_seed(store: Store, template: Template) -> list[int]:
     """Return the ids of live templates in the same project with the same seed."""
-    rows = store.query(
+    return store.list_values(
         f"select template.id from {_JOINED} where {LIVE} and content_hash = ?"
         f" and {same('project', '?')}",
         (template.content_hash, template.project),
     )
-    return [found for (found,) in rows]
 
 
 def find_copy(database: Connection, template: Template) -> str | None:
     """Return the name of a live template with the same seed, session and project, if any."""
-    row = database.execute(
+    return find_first(
+        database,
         f"select name from {_JOINED} where {LIVE} and content_hash = ?"
         f" and {same('source_session', '?')} and {same('project', '?')}",
         (template.content_hash, template.source_session, template.project),
-    ).fetchone()
-    return row[0] if row else None
+    )
 
 
 def find_id(database: Connection, name: str) -> int | None:
     """Return the id of the template with this name, if any."""
-    row = database.execute("select id from template where name = ?", (name,)).fetchone()
-    return row[0] if row else None
+    return find_first(database, "select id from template where name = ?", (name,))
 
 
 def find_free_id(database: Connection) -> int:
     """Return an id that no template ever had: provisions keep the ids of deleted templates."""
-    (last,) = database.execute(
-        "select max(id) from (select id from template"
-        " union all select template_id from provision) as used"
-    ).fetchone()
-    return int(last or 0) + 1
+    used = "(select id from template union all select template_id from provision) as used"
+    return find_next_id(database, used)
 
 
 def find_next_version(database: Connection, template_id: int) -> int:
@@ -299,8 +303,7 @@ def find_next_version(database: Connection, template_id: int) -> int:
 
 def insert_template(database: Connection, template: Template) -> None:
     """Insert the row of a new template, without its version."""
-    values = {name: getattr(template, name) for name in _TemplateRow.__struct_fields__}
-    insert(database, "template", [_TemplateRow(**values)])
+    insert(database, "template", [convert(template, _TemplateRow, from_attributes=True)])
 
 
 def update_template(database: Connection, template: Template) -> None:

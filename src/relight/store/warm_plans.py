@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from relight.store import Store
-from relight.store.sql import column_list, insert
+from relight.store.sql import insert
 
 
 class PlanRow(Struct, frozen=True):
@@ -19,7 +19,7 @@ class PlanRow(Struct, frozen=True):
 
 def read_plan_rows(store: Store) -> list[PlanRow]:
     """Return all plans, oldest first."""
-    return store.read(PlanRow, f"select {column_list(PlanRow)} from warm_plan order by id")
+    return store.read(PlanRow, "select * from warm_plan order by id")
 
 
 def add_plan_row(store: Store, plan: PlanRow, *, is_first: bool = False) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from relight.model import TOKENS, Cost, CostStatus, TokenColumns, Usage
 from relight.store import Store
 from relight.store.derive.pricing import FindRecorded
-from relight.store.sql import Connection, column_list, make_id_table, read
+from relight.store.sql import Connection, column_list, list_values, make_id_table, read
 from relight.store.write.sealed import usage_of
 
 DERIVED = (
@@ -59,10 +59,9 @@ def drop_costs(database: Connection) -> None:
 
 def read_taped_sources(store: Store) -> list[str]:
     """Return the sources that have a tape."""
-    statement = (
+    return store.list_values(
         "select distinct source from origin join tape_part on origin.id = origin_id order by source"
     )
-    return [source for (source,) in store.query(statement)]
 
 
 def clear_index(
@@ -106,4 +105,4 @@ def _keep_trees(database: Connection, sessions: Iterable[int]) -> set[int]:
         " on conflict do nothing"
     )
     database.executemany(statement, [(one,) for one in sessions])
-    return {found for (found,) in database.execute("select id from kept_session")}
+    return set(list_values(database, "select id from kept_session"))

@@ -7,7 +7,7 @@ from relight.store import Store
 from relight.store.keep.retention import clean_file, delete_index, forget
 from relight.store.members import find_person
 from relight.store.search_index import DeriveTexts
-from relight.store.sql import Connection, divide
+from relight.store.sql import Connection, divide, find_among, list_values
 from relight.store.team_facts import remove_pushed_facts
 from relight.store.write.pushed import remove_parts
 
@@ -32,7 +32,7 @@ def remove_machine(store: Store, machine_id: int, derive: DeriveTexts) -> int:
         # also of sessions whose parts wait to be derived
         tables = ("machine_session", "tape_part", "told_outcome")
         places = (f"select session_id from {one} where machine_id = ?" for one in tables)
-        sessions = _read_ids(database, " union ".join(places), [machine_id] * len(tables))
+        sessions = list_values(database, " union ".join(places), [machine_id] * len(tables))
         gone = _remove_copies(store, database, [machine_id], sessions, derive)
         remove_pushed_facts(database, machine_id)
     clean_file(store)
@@ -45,7 +45,7 @@ def remove_person(store: Store, name: str, derive: DeriveTexts) -> int:
     """
     person_id = find_person(store, name)
     gone = 0
-    for (machine_id,) in store.query("select id from machine where person_id = ?", (person_id,)):
+    for machine_id in store.list_values("select id from machine where person_id = ?", (person_id,)):
         gone += remove_machine(store, machine_id, derive)
     with store.transaction() as database:
         for table in ("forgotten_by", "token", "machine", "member", "tape_read"):
@@ -80,7 +80,7 @@ def forget_pushed(store: Store, session_id: int, person_id: int, derive: DeriveT
         forget(store, session_id, derive)
     with store.transaction() as database:
         # also one whose parts wait to be derived
-        parts = _read_ids(database, "select id from tape_part where session_id = ?", [session_id])
+        parts = list_values(database, "select id from tape_part where session_id = ?", [session_id])
         remove_parts(database, parts, derive)
         database.execute(
             "insert into forgotten (session_id) values (?) on conflict do nothing", (session_id,)
@@ -100,7 +100,7 @@ def _remove_copies(
     """Delete what these machines pushed of sessions; derive the rest of them again."""
     for machine_id in machines:
         for some, marks in divide(sessions):
-            parts = _read_ids(
+            parts = list_values(
                 database,
                 f"select id from tape_part where machine_id = ? and session_id in ({marks})",
                 [machine_id, *some],
@@ -111,14 +111,10 @@ def _remove_copies(
                     f"delete from {table} where machine_id = ? and session_id in ({marks})",
                     [machine_id, *some],
                 )
-    known: set[int] = set()
-    kept: set[int] = set()
-    for some, marks in divide(sessions):
-        known |= {*_read_ids(database, f"select id from session where id in ({marks})", some)}
-        left = f"select session_id from tape_part where session_id in ({marks})"
-        kept |= {*_read_ids(database, left, some)}
-        sent = f"select session_id from machine_session where session_id in ({marks})"
-        kept |= {*_read_ids(database, sent, some)}
+    known = find_among(database, "select id from session where id in ({marks})", sessions)
+    left = "select session_id from tape_part where session_id in ({marks})"
+    sent = "select session_id from machine_session where session_id in ({marks})"
+    kept = find_among(database, left, sessions) | find_among(database, sent, sessions)
     labels = [row for one in kept for row in _read_labels(database, one)]
     delete_index(store, database, known)
     database.executemany(
@@ -136,10 +132,8 @@ def _remove_copies(
 
 def _remove_with_origins(database: Connection, parts: list[int], derive: DeriveTexts) -> None:
     """Delete parts of the tape, and the paths of files of which no part is left."""
-    origins: set[int] = set()
-    for some, marks in divide(parts):
-        statement = f"select distinct origin_id from tape_part where id in ({marks})"
-        origins |= {*_read_ids(database, statement, some)}
+    statement = "select distinct origin_id from tape_part where id in ({marks})"
+    origins = find_among(database, statement, parts)
     remove_parts(database, parts, derive)
     database.executemany(
         "delete from origin where id = ?"
@@ -147,10 +141,6 @@ def _remove_with_origins(database: Connection, parts: list[int], derive: DeriveT
         " and not exists (select 1 from file_mark where origin_id = origin.id)",
         [(one,) for one in origins],
     )
-
-
-def _read_ids(database: Connection, statement: str, values: Sequence[int]) -> list[int]:
-    return [int(found) for (found,) in database.execute(statement, values).fetchall()]
 
 
 def _read_labels(database: Connection, session_id: int) -> list[tuple[object, ...]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from relight.errors import RelightError, as_typed
 from relight.store import MIGRATIONS, Store
-from relight.store.sql import Connection
+from relight.store.sql import Connection, set_meta
 from relight.times import find_zone
 
 # one more whenever a rule changes figures or outcomes that are already recorded
@@ -27,17 +27,12 @@ CHANGED = "the rules have changed since this was derived: run `relight rebuild`"
 
 def note_rules(database: Connection) -> None:
     """Note that the whole index is derived by the present rules."""
-    database.execute(
-        "insert into meta (key, value) values (?, ?)"
-        " on conflict (key) do update set value = excluded.value",
-        (KEY, str(RULES)),
-    )
+    set_meta(database, KEY, str(RULES))
 
 
 def find_old_rules(store: Store) -> list[str]:
     """Return the advice to rebuild if something was derived by earlier rules."""
-    rows = store.query("select value from meta where key = ?", (KEY,))
-    is_old = not rows or int(rows[0][0]) < RULES
+    is_old = int(store.find_meta(KEY) or 0) < RULES
     return [as_typed(CHANGED)] if is_old and store.has_rows("tape_part") else []
 
 

@@ -10,7 +10,7 @@ from relight.store.write.tape import compress, decompress
 
 def redact_tapes(store: Store) -> None:
     """Apply today's redaction rules to tapes recorded under older ones, a session at a time."""
-    for (session_id,) in store.query("select distinct session_id from tape_part"):
+    for session_id in store.list_values("select distinct session_id from tape_part"):
         parts = store.query(
             "select id, records from tape_part where session_id = ? and is_figures = 0",
             (session_id,),
@@ -23,8 +23,5 @@ def redact_tapes(store: Store) -> None:
         for part_id, lines in tapes.items():
             redacted = redact(lines, key=store.redaction_key, known=known)
             if redacted != lines:
-                with store.transaction() as database:
-                    database.execute(
-                        "update tape_part set records = ? where id = ?",
-                        (compress(redacted), part_id),
-                    )
+                values = (compress(redacted), part_id)
+                store.write("update tape_part set records = ? where id = ?", values)

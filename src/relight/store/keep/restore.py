@@ -11,7 +11,8 @@ from pathlib import Path
 
 from relight.config import Config
 from relight.errors import RelightError
-from relight.store import SCHEMA, make_private, open_store, readable_errors
+from relight.store import SCHEMA, make_private, open_store
+from relight.store.sql import readable_errors
 from relight.store.team import drop_marks, renew_own_id
 
 OLDEST = 17

@@ -11,7 +11,7 @@ from relight.store import Store, search_index
 from relight.store.derive.skills import facts, uses
 from relight.store.months import drop_empty_months
 from relight.store.search_index import DeriveTexts
-from relight.store.sql import Connection, divide
+from relight.store.sql import META, Connection, find_among, find_first, list_values, set_meta
 from relight.store.team import note_forgotten, read_waiting
 from relight.store.write.record import Recorder
 
@@ -102,14 +102,10 @@ def prune(
 def begin_pruning(store: Store, *, now: int) -> bool:
     """Note that the daily pruning begins; False if the last one began less than a day ago."""
     with store.transaction() as database:
-        row = database.execute("select value from meta where key = ?", (PRUNED,)).fetchone()
-        if row and int(row[0]) > now - DAY_MS:
+        last_at = find_first(database, META, (PRUNED,))
+        if last_at is not None and int(last_at) > now - DAY_MS:
             return False
-        database.execute(
-            "insert into meta (key, value) values (?, ?)"
-            " on conflict (key) do update set value = excluded.value",
-            (PRUNED, str(now)),
-        )
+        set_meta(database, PRUNED, str(now))
     return True
 
 
@@ -124,12 +120,11 @@ def forget(store: Store, session_id: int, derive: DeriveTexts, *, there: Sequenc
     store.keep_up("overwrite")
     with store.transaction() as database:
         _refuse_part(database, session_id)
-        rows = database.execute(
-            "select id from session where root_id = :id or id = :id", {"id": session_id}
-        ).fetchall()
-        search_index.remove_sessions(database, {found for (found,) in rows}, derive)
-        _forget_paths(database, [found for (found,) in rows])
-        for (found,) in rows:
+        tree = "select id from session where root_id = :id or id = :id"
+        sessions = list_values(database, tree, {"id": session_id})
+        search_index.remove_sessions(database, sessions, derive)
+        _forget_paths(database, sessions)
+        for found in sessions:
             # the reader's state has calls that wait for their results
             database.execute(
                 "update file_mark set state = ? where (origin_id, part) in"
@@ -143,11 +138,11 @@ def forget(store: Store, session_id: int, derive: DeriveTexts, *, there: Sequenc
             facts.remove_facts(database, found)
             _forget_run(store.config.home, database, found)
             _delete_templates(database, found)
-        delete_index(store, database, {found for (found,) in rows})
+        delete_index(store, database, set(sessions))
         note_forgotten(database, there)
         search_index.merge(database)
     store.keep_up("shorten_log")
-    return len(rows)
+    return len(sessions)
 
 
 def clean_file(store: Store) -> None:
@@ -263,12 +258,12 @@ def _find_old(store: Store, now: int, days: int | None) -> set[int]:
     """Return the sessions that ended so long ago with all their sub-agents, and the sub-agents."""
     if days is None:
         return set()
-    rows = store.query(
+    found = store.list_values(
         "select id from session where root_id in (select root_id from session"
         " group by root_id having max(coalesce(ended_at, started_at)) < ?)",
         (now - days * DAY_MS,),
     )
-    return {found for (found,) in rows}
+    return set(found)
 
 
 def _count_tapes(database: Connection, sessions: set[int]) -> tuple[int, int]:
@@ -286,19 +281,14 @@ def _count_tapes(database: Connection, sessions: set[int]) -> tuple[int, int]:
 def delete_index(store: Store, database: Connection, sessions: set[int]) -> None:
     """Delete these sessions' rows; derive the sessions again that they belong to or share with."""
     near = {near for found in sessions for near in _delete_session(database, found)} - sessions
-    known: set[int] = set()
-    for some, marks in divide(near):  # on a server, a root may wait to be derived again
-        rows = database.execute(f"select id from session where id in ({marks})", some)
-        known |= {found for (found,) in rows}
-    if known:
+    # on a server, a root may wait to be derived again
+    if known := find_among(database, "select id from session where id in ({marks})", near):
         Recorder(store).derive(database, known)
 
 
 def _delete_session(database: Connection, session_id: int) -> set[int]:
     """Delete a session; return its root, its forks, and the sessions that share turns with it."""
-    (root_id,) = database.execute(
-        "select root_id from session where id = ?", (session_id,)
-    ).fetchone()
+    root_id = find_first(database, "select root_id from session where id = ?", (session_id,))
     # any of them owns the turn for now: `forks.settle` decides
     heirs = database.execute(
         "select turn_id, min(shared_turn.session_id) from shared_turn join turn"
@@ -313,21 +303,23 @@ def _delete_session(database: Connection, session_id: int) -> set[int]:
         database.execute(
             "delete from shared_turn where turn_id = ? and session_id = ?", (turn_id, heir)
         )
-    sharing = database.execute(
+    sharing = list_values(
+        database,
         "select distinct turn.session_id from shared_turn join turn on turn.id = turn_id"
         " where shared_turn.session_id = ?",
         (session_id,),
-    ).fetchall()
-    forks = database.execute(
+    )
+    forks = list_values(
+        database,
         "update session set parent_id = null,"
         " parent_kind = case when forked_at is null then null else parent_kind end"
         " where parent_id = ? and parent_kind = 'fork' returning id",
         (session_id,),
-    ).fetchall()
+    )
     for table in OWN:
         database.execute(f"delete from {table} where session_id = ?", (session_id,))
     # facts about its skills stay when its figures go
     uses.detach(database, session_id)
     database.execute("update run set session_id = null where session_id = ?", (session_id,))
     database.execute("delete from session where id = ?", (session_id,))
-    return {root_id, *(heir for _, heir in heirs), *(found for (found,) in [*sharing, *forks])}
+    return {root_id, *(heir for _, heir in heirs), *sharing, *forks}

@@ -2,7 +2,7 @@
 
 from relight.store import Store
 from relight.store.derive import rollup
-from relight.store.sql import Connection, make_id_table
+from relight.store.sql import Connection, list_values, make_id_table
 from relight.times import QUARTER_HOUR_MS, day_reader
 
 # the tables whose rows have a day, and the moment that it is of; roll-ups are added up from them
@@ -23,7 +23,7 @@ def change_timezone(store: Store, timezone: str) -> None:
             day = f"(select day from quarter_day where id = {moment} / {QUARTER_HOUR_MS})"
             database.execute(f"update {table} set day = {day} where {moment} is not null")
         database.execute("drop table quarter_day")
-        rollup.refresh(database, {found for (found,) in database.execute("select id from session")})
+        rollup.refresh(database, set(list_values(database, "select id from session")))
     store.reread()
 
 
@@ -31,7 +31,7 @@ def _write_days(database: Connection, timezone: str) -> None:
     """Fill a temporary table with the day of every quarter of an hour in which something was."""
     read_day = day_reader(timezone)
     make_id_table(database, "quarter_day", ", day text")
-    quarters = [quarter for (quarter,) in database.execute(QUARTERS)]
+    quarters = list_values(database, QUARTERS)
     database.executemany(
         "insert into quarter_day (id, day) values (?, ?)",
         [(quarter, read_day(quarter * QUARTER_HOUR_MS)) for quarter in quarters],
