@@ -30,7 +30,7 @@ from relight.model import (
 )
 from relight.prices import charged_cost
 from relight.sources.events import Event, Returned, Said, make_called
-from relight.sources.files import find_files, join_origins, look_at, read_document
+from relight.sources.files import find_files, join_origins, look_at, pass_origin, read_document
 from relight.sources.reading import BAD_LINE, Reader, content_text, first_line, write_value
 from relight.sources.sessions import see
 from relight.times import read_time
@@ -134,15 +134,7 @@ class ClineReader(Reader):
         end = mark.offset + changed + 1
         # where the next piece begins, which has the manifest again
         unreadable = [Unreadable(end, trouble)] if trouble else []
-        after = msgspec.structs.replace(
-            mark,
-            size=origin.size,
-            modified_ns=origin.modified_ns,
-            inode=origin.inode,
-            offset=end,
-            generation=mark.generation,
-            head=head,
-        )
+        after = pass_origin(mark, origin, offset=end, head=head)
         raw = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
         yield Piece(source=NAME, raw=raw, before=mark, after=after, unreadable=unreadable)
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -29,7 +29,14 @@ from relight.model import (
     Usage,
 )
 from relight.sources.events import Compacted, Event, Measured, Returned, Said, make_called
-from relight.sources.files import find_files, join_origins, look_at, read_document, read_pieces
+from relight.sources.files import (
+    find_files,
+    join_origins,
+    look_at,
+    pass_origin,
+    read_document,
+    read_pieces,
+)
 from relight.sources.reading import content_text, first_line, write_value
 from relight.sources.sessions import SessionReader, SessionState
 from relight.times import read_time
@@ -95,16 +102,7 @@ class DroidReader(SessionReader[DroidState]):
     """Reads the records of one session, and its sums."""
 
     has_fetch = True
-    # True if what a fork copied is read as well, as its conversation needs it
-    has_copies = False
-
     state_type = DroidState
-
-    @classmethod
-    def begin(cls, session: str) -> Self:
-        reader = super().begin(session)
-        reader.has_copies = True
-        return reader
 
     @staticmethod
     def find(folder: Path) -> Iterator[Origin]:
@@ -145,7 +143,7 @@ class DroidReader(SessionReader[DroidState]):
             )
         if self.state.session is None:
             raise ValueError("the session has no id")
-        if self._is_copy(line) and not self.has_copies:
+        if self._is_copy(line) and not self.is_conversation:
             return
         if line.type == "compaction_state":
             yield Compacted(self.state.session, at, line.summaryText)
@@ -249,14 +247,7 @@ def _fetch_sums(origin: Origin, mark: Mark) -> Piece:
     }
     raw = msgspec.json.encode(line) + b"\n"
     head = blake2b(raw, digest_size=8).digest()
-    after = replace(
-        mark,
-        size=origin.size,
-        modified_ns=origin.modified_ns,
-        inode=origin.inode,
-        offset=mark.offset + (head != mark.head),
-        head=head,
-    )
+    after = pass_origin(mark, origin, offset=mark.offset + (head != mark.head), head=head)
     return Piece(source=NAME, raw=raw if head != mark.head else b"", before=mark, after=after)
 
 

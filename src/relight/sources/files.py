@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -107,6 +108,18 @@ def open_database(path: str) -> "Connection":
     return connection
 
 
+@contextmanager
+def reading_database(path: str, hint: str) -> "Iterator[Connection]":
+    """Such a connection, closed at the end; an error in the block has this hint."""
+    import sqlite3
+
+    try:
+        with closing(open_database(path)) as database:
+            yield database
+    except sqlite3.DatabaseError as error:
+        raise RelightError(f"cannot read {path}: {error}", hint) from error
+
+
 def read_document(path: str | Path) -> Any:
     """The value of a file that is one JSON document; raise if it is half written."""
     try:
@@ -147,16 +160,17 @@ def read_piece(
             end = len(raw)
         offset = before.offset + (end or skipped)
         has_more = bool(end or skipped) and offset < origin.size
-        after = msgspec.structs.replace(
-            before,
-            size=0 if has_more else origin.size,
-            modified_ns=origin.modified_ns,
-            inode=origin.inode,
-            offset=offset,
-            head=_fingerprint(file, offset),
-        )
+        after = pass_origin(before, origin, offset=offset, head=_fingerprint(file, offset))
+        if has_more:
+            after = msgspec.structs.replace(after, size=0)
     piece = Piece(source=source, raw=raw[:end], before=before, after=after, unreadable=unreadable)
     return piece, has_more
+
+
+def pass_origin(mark: Mark, origin: Origin, **facts: Any) -> Mark:
+    """The mark after all of an origin was read, as it was looked at."""
+    seen = {"size": origin.size, "modified_ns": origin.modified_ns, "inode": origin.inode}
+    return msgspec.structs.replace(mark, **seen, **facts)
 
 
 def read_pieces(origin: Origin, mark: Mark | None, *, source: str = "") -> Iterator[Piece]:

@@ -77,6 +77,8 @@ class Reader(ABC):
     has_fetch: ClassVar[bool] = False
     # True for records without types: events that do not fit the model are refused
     is_untyped: ClassVar[bool] = False
+    # True if only the conversation is wanted, with all that was said in it: no index rows
+    is_conversation = False
 
     def __init__(self, origin: Origin, state: bytes = b"") -> None:
         self.origin = origin
@@ -146,7 +148,9 @@ class Reader(ABC):
     @classmethod
     def begin(cls, session: str) -> Self:
         """A reader for the messages of one session."""
-        return cls(Origin(""))
+        reader = cls(Origin(""))
+        reader.is_conversation = True
+        return reader
 
     @staticmethod
     def arrange(lines: Iterable[bytes]) -> Iterable[bytes]:

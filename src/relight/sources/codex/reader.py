@@ -6,7 +6,6 @@ Running totals restart, repeat, and are inherited, so only single responses are 
 """
 
 from collections.abc import Iterator
-from typing import Self
 
 from msgspec import field
 from msgspec.structs import replace
@@ -90,15 +89,6 @@ class CodexReader(StatefulReader[RolloutState]):
         # of the file's own records, for its session
         self.first_at: int | None = None
         self.last_at: int | None = None
-        # True if what a fork repeats of its parent is read as well, but for its usage
-        self.has_replay = False
-
-    @classmethod
-    def begin(cls, session: str) -> Self:
-        """A reader that takes a fork's replay as well: it was said in the session."""
-        reader = super().begin(session)
-        reader.has_replay = True
-        return reader
 
     def finish(self) -> Iterator[Event]:
         if self.state.session is not None:
@@ -125,7 +115,7 @@ class CodexReader(StatefulReader[RolloutState]):
                 if not state.is_replay:
                     yield from find_limits(payload.rate_limits, state.session, at)
             yield from self._read_token_count(payload.info, at)
-        if state.is_replay and not self.has_replay:
+        if state.is_replay and not self.is_conversation:
             return
         self.first_at, self.last_at = earliest(self.first_at, at), latest(self.last_at, at)
         if payload.type == "task_started" and not state.is_replay:

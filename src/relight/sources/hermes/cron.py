@@ -4,17 +4,20 @@ Only the ledger records that a run failed: Hermes closes its session as `cron_co
 The ledger holds a thousand runs and no session ids.
 """
 
-import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from relight.errors import RelightError
 from relight.model import Job, Mark, Origin, Piece, Run
-from relight.sources.files import look_at, look_at_database, open_database, read_document
+from relight.sources.files import (
+    look_at,
+    look_at_database,
+    pass_origin,
+    read_document,
+    reading_database,
+)
 from relight.times import read_time
 
 JOBS, LEDGER = "jobs.json", "executions.db"
@@ -29,14 +32,8 @@ def fetch_cron(source: str, origin: Origin, marks: Mapping[str, Mark]) -> Iterat
     """All jobs or all runs, whenever their file has changed: both are small."""
     rows = _read_jobs(origin) if origin.path.endswith(JOBS) else _read_ledger(origin)
     before = marks.get("") or Mark(path=origin.path)
-    after = msgspec.structs.replace(
-        before,
-        size=origin.size,
-        modified_ns=origin.modified_ns,
-        inode=origin.inode,
-    )
     raw = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
-    yield Piece(source=source, raw=raw, before=before, after=after)
+    yield Piece(source=source, raw=raw, before=before, after=pass_origin(before, origin))
 
 
 def _read_jobs(origin: Origin) -> list[dict[str, Any]]:
@@ -46,11 +43,8 @@ def _read_jobs(origin: Origin) -> list[dict[str, Any]]:
 
 
 def _read_ledger(origin: Origin) -> list[dict[str, Any]]:
-    try:
-        with closing(open_database(origin.path)) as database:
-            rows = database.execute("select * from executions order by claimed_at").fetchall()
-    except sqlite3.DatabaseError as error:
-        raise RelightError(f"cannot read {origin.path}: {error}", "try again later") from error
+    with reading_database(origin.path, "try again later") as database:
+        rows = database.execute("select * from executions order by claimed_at").fetchall()
     return [{"table": "executions", **dict(row)} for row in rows]
 
 

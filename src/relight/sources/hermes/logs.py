@@ -31,7 +31,7 @@ from relight.model import (
 )
 from relight.prices import reported_cost
 from relight.sources.events import Event, failed_turn
-from relight.sources.files import look_at, read_pieces
+from relight.sources.files import look_at, pass_origin, read_pieces
 from relight.sources.hermes.totals import find_provider, read_usage
 from relight.sources.reading import BAD_LINE
 from relight.times import read_time
@@ -65,9 +65,7 @@ def fetch_logs(source: str, origin: Origin, marks: Mapping[str, Mark]) -> Iterat
     marks = dict(marks)
     if DUMP in origin.path:
         rows, whole = [_read_dump(origin)], marks.get("") or Mark(path=origin.path)
-        after = msgspec.structs.replace(
-            whole, size=origin.size, modified_ns=origin.modified_ns, inode=origin.inode
-        )
+        after = pass_origin(whole, origin)
         yield from split_by_session(source, rows, marks, after)
         yield Piece(source=source, raw=b"", before=whole, after=after)
         return

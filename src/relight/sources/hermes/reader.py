@@ -8,18 +8,17 @@ differ between versions: a missing one is unknown.
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 
 from relight.chat.messages import decode_mended
-from relight.errors import RelightError
 from relight.model import Ending, Mark, Origin, Piece, Session, ToolCall
 from relight.sources.events import Called, Compacted, Event, Returned, Said
-from relight.sources.files import look_at_database, open_database
+from relight.sources.files import look_at_database, pass_origin, reading_database
 from relight.sources.hermes.cron import JOBS, LEDGER, fetch_cron, find_cron, read_job, read_run
 from relight.sources.hermes.logs import (
     DUMP,
@@ -73,14 +72,9 @@ def _fetch_database(
     A session is read when its row, its usage or its number of messages has changed. Rows already
     on tape come again only with the flags that changed.
     """
-    try:
-        with closing(open_database(origin.path)) as database:
-            yield from _fetch_sessions(database, origin, marks, since=since)
-    except sqlite3.DatabaseError as error:
-        raise RelightError(
-            f"cannot read {origin.path}: {error}",
-            "if Hermes is running, try again; `hermes sessions repair` repairs a broken database",
-        ) from error
+    hint = "if Hermes is running, try again; `hermes sessions repair` repairs a broken database"
+    with reading_database(origin.path, hint) as database:
+        yield from _fetch_sessions(database, origin, marks, since=since)
 
 
 def _fetch_sessions(
@@ -121,22 +115,12 @@ def _fetch_sessions(
         copied = _find_copied(database, session)
         for line in _message_lines(database, key, mark.offset):
             lines.append({**line, "copied": 1} if line["id"] in copied else line)
-        after = msgspec.structs.replace(
-            mark,
-            size=origin.size,
-            modified_ns=origin.modified_ns,
-            inode=origin.inode,
-            offset=newest_id,
-            generation=mark.generation + 1,
-            head=head,
-        )
+        generation = mark.generation + 1
+        after = pass_origin(mark, origin, offset=newest_id, generation=generation, head=head)
         raw = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
         yield Piece(source=NAME, raw=raw, before=mark, after=after)
     whole = marks.get("") or Mark(path=origin.path)
-    after = msgspec.structs.replace(
-        whole, size=origin.size, modified_ns=origin.modified_ns, inode=origin.inode
-    )
-    yield Piece(source=NAME, raw=b"", before=whole, after=after)
+    yield Piece(source=NAME, raw=b"", before=whole, after=pass_origin(whole, origin))
 
 
 def _columns(database: sqlite3.Connection, table: str) -> set[str]:
@@ -200,7 +184,6 @@ class HermesReader(Reader):
 
     def __init__(self, origin: Origin, state: bytes = b"") -> None:
         super().__init__(origin, state)
-        self.has_copies = False
         self.sums: SessionSums | None = None
         self.used: list[SessionSums] = []
 
@@ -234,13 +217,6 @@ class HermesReader(Reader):
         """The rows of new sessions; only the database has all of their usage."""
         if Path(origin.path).name == DATABASE:
             yield from _fetch_database(origin, marks, since=since)
-
-    @classmethod
-    def begin(cls, session: str) -> Self:
-        """A reader that takes the calls of copied messages as well: they were said in a branch."""
-        reader = super().begin(session)
-        reader.has_copies = True
-        return reader
 
     @staticmethod
     def arrange(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -312,7 +288,7 @@ class HermesReader(Reader):
         is_person = role == "user" and not text.startswith((*NUDGES, *NOTES))
         is_title = is_person and not text.startswith("[IMPORTANT:")
         # the calls and skills of a message that a branch copied are its parent's
-        is_own = self.has_copies or not row.get("copied")
+        is_own = self.is_conversation or not row.get("copied")
         # a row that was rewound is no longer part of the conversation
         ending = _ending(row) if row.get("active", 1) else None
         yield Session(

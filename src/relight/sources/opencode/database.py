@@ -6,16 +6,14 @@ are read again until they are complete.
 
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from relight.errors import RelightError
 from relight.model import Mark, Origin, Piece, Unreadable
-from relight.sources.files import look_at_database, open_database
+from relight.sources.files import look_at_database, pass_origin, reading_database
 from relight.sources.reading import BAD_LINE
 
 SESSION = ("id", "parent_id", "directory", "version", "time_created", "time_updated")
@@ -31,15 +29,10 @@ def find_databases(folder: Path, stem: str) -> Iterator[Origin]:
 
 def fetch_sessions(source: str, origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
     """The new messages of each session that changed; incomplete ones come again until complete."""
-    try:
-        with closing(open_database(origin.path)) as database:
-            database.execute("begin")
-            yield from _fetch_changed(source, database, origin, marks)
-    except sqlite3.DatabaseError as error:
-        raise RelightError(
-            f"cannot read {origin.path}: {error}",
-            "if the agent is running, try again; a newer version may have other tables",
-        ) from error
+    hint = "if the agent is running, try again; a newer version may have other tables"
+    with reading_database(origin.path, hint) as database:
+        database.execute("begin")
+        yield from _fetch_changed(source, database, origin, marks)
 
 
 def _fetch_changed(
@@ -65,20 +58,12 @@ def _fetch_changed(
         head = head if is_done else _digest(raw)
         if mark.head[:DIGEST_BYTES] == head:
             continue
-        after = msgspec.structs.replace(
-            mark,
-            size=origin.size,
-            modified_ns=origin.modified_ns,
-            inode=origin.inode,
-            # a count of pieces: a message may come in several
-            offset=mark.offset + 1,
-            head=head + done_at.to_bytes(8),
-        )
+        # the offset is a count of pieces: a message may come in several
+        head += done_at.to_bytes(8)
+        after = pass_origin(mark, origin, offset=mark.offset + 1, head=head)
         yield Piece(source=source, raw=raw, before=mark, after=after)
     whole = marks.get("") or Mark(path=origin.path)
-    after = msgspec.structs.replace(
-        whole, size=origin.size, modified_ns=origin.modified_ns, inode=origin.inode
-    )
+    after = pass_origin(whole, origin)
     yield Piece(source=source, raw=b"", before=whole, after=after, unreadable=unreadable)
 
 

@@ -10,7 +10,7 @@ fork copies messages with new ids and their times.
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import Struct, field
@@ -163,16 +163,17 @@ class OpenCodeReader(StatefulReader[DatabaseState]):
     """Reads the rows of one session, a message with its parts as one line."""
 
     has_fetch = True
-
     state_type = DatabaseState
+    # the source, after which its databases are named
+    source: ClassVar[str] = "opencode"
 
-    @staticmethod
-    def find(folder: Path) -> Iterator[Origin]:
-        return find_databases(folder, "opencode")
+    @classmethod
+    def find(cls, folder: Path) -> Iterator[Origin]:
+        return find_databases(folder, cls.source)
 
-    @staticmethod
-    def fetch(origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
-        return fetch_sessions("opencode", origin, marks)
+    @classmethod
+    def fetch(cls, origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
+        return fetch_sessions(cls.source, origin, marks)
 
     @staticmethod
     def arrange(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -347,13 +348,7 @@ class OpenCodeReader(StatefulReader[DatabaseState]):
 class KiloReader(OpenCodeReader):
     """Reads Kilo's database, which has the same tables."""
 
-    @staticmethod
-    def find(folder: Path) -> Iterator[Origin]:
-        return find_databases(folder, "kilo")
-
-    @staticmethod
-    def fetch(origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
-        return fetch_sessions("kilo", origin, marks)
+    source = "kilo"
 
 
 def _place(row: OpenCodeSession | OpenCodeMessage) -> tuple[bool, int, str]:

@@ -6,7 +6,7 @@ when the session ended and how: only its files do.
 """
 
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 
@@ -34,15 +34,6 @@ class AgentReader(StatefulReader[AgentState]):
     """Reads the telemetry of one session."""
 
     state_type = AgentState
-    # True if the conversation is wanted: the index has it from the agent's files
-    has_words = False
-
-    @classmethod
-    def begin(cls, session: str) -> Self:
-        """A reader of the conversation: it is read only if no file has it."""
-        reader = super().begin(session)
-        reader.has_words = True
-        return reader
 
     arrange = staticmethod(OtlpReader.arrange)
 
@@ -56,7 +47,8 @@ class AgentReader(StatefulReader[AgentState]):
             case "user_prompt" | "codex.user_prompt":
                 yield from self._read_prompt(event)
             case "assistant_response":
-                if self.has_words and (text := _find_text(event, "response")):
+                # the index has the conversation from the agent's files
+                if self.is_conversation and (text := _find_text(event, "response")):
                     yield Said(event.session, "assistant", text, _find_text(event, "request_id"))
             case "api_request" | "claude_code.llm_request":
                 yield Reported(_read_claude_call(event))
@@ -74,7 +66,7 @@ class AgentReader(StatefulReader[AgentState]):
         if text is None or text in read_table().hidden:
             return
         yield Session(key=event.session, title=first_line(text))
-        if self.has_words:
+        if self.is_conversation:
             yield Said(event.session, "user", text, at=event.at)
 
     def _read_tool(self, event: ReceivedEvent) -> Iterator[Event]:
@@ -106,7 +98,7 @@ class AgentReader(StatefulReader[AgentState]):
             is_error=is_error,
             duration_ms=spent,
         )
-        if self.has_words:
+        if self.is_conversation:
             yield Called(msgspec.structs.replace(call, finished_at=None, result=None), call_id)
             yield Returned(event.session, call_id, event.at, text, is_error)
         else:
