@@ -266,6 +266,26 @@ def test_without_a_person_the_reading_role_of_postgresql_reads_nothing(office: O
     assert not may_bypass
 
 
+def test_one_connection_reads_for_one_person_after_another(office: Office) -> None:
+    """Also a plan that the database has kept from another person shows nothing of theirs."""
+    count = "select count(*) from session join turn on turn.session_id = session.id"
+    people = {person: Viewer(find_person(office.store, person)) for person in ("anna", "bob")}
+    with open_reader(office.store.config) as reader:
+        for person in ("anna", "bob", "anna", "bob"):
+            with reader.snapshot(people[person]):
+                assert reader.query("select key from session") == [(KEYS[person],)]
+                seen = repr([reader.query(f"select * from {table}") for table in ("turn", "run")])
+            check_foreign(seen, person, "one connection")
+        if reader.engine == "postgres":
+            with reader.reading() as database:
+                database.execute("set plan_cache_mode = force_generic_plan")
+                with reader.snapshot(people["anna"]):
+                    database.execute(f"prepare kept as {count}")
+                    assert database.execute("execute kept").fetchall() == [(3,)]
+                with reader.snapshot(people["bob"]):
+                    assert database.execute("execute kept").fetchall() == [(0,)]
+
+
 def label(office: Office, person: str, session: str) -> int:
     """Label a session, as a program does: with the token and without the secret of pages."""
     return office.client.post(

@@ -11,12 +11,12 @@ from relight.store import Store
 from relight.store.sql import Connection, insert, replacing
 
 # The session of a scheduler's job is named after the job: this finds all sessions of a job. The
-# character after `_` is the backtick. The last test lets PostgreSQL estimate how many there are;
-# with two bounds in its place, SQLite would search the sessions of all jobs for each of them.
+# character after `_` is the backtick. By the last test PostgreSQL finds the sessions of all jobs;
+# the casts keep SQLite from searching these for each job.
 IS_NAMED_AFTER = """
     session.source = job.source and job.source <> 'relight'
     and session.key >= 'cron_' || job.key || '_' and session.key < 'cron_' || job.key || '`'
-    and session.key like 'cron%'
+    and cast(session.key as text) >= 'cron_' and cast(session.key as text) < 'cron`'
 """
 # the sessions of all jobs
 OF_JOBS = f"""

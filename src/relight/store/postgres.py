@@ -19,7 +19,7 @@ from relight.store import BUSY_SECONDS, SCHEMA, Store, Upkeep, Written
 from relight.store.changes import ChangeWatcher
 from relight.store.postgres_marks import arrange_values, write_marks
 from relight.store.sql import Connection, Cursor
-from relight.store.visibility import SEES_ALL, Viewer
+from relight.store.visibility import MACHINES, PROJECTS, SEES_ALL, Viewer
 from relight.text import show_url
 
 try:
@@ -46,6 +46,14 @@ LOCK = {
 CONNECT_SECONDS = 10
 # the role that row-level security holds for; it owns no table and cannot log in
 READER = "relight_reader"
+# The person of a transaction with their projects and machines, found once for all of its reads.
+SET_PERSON = f"""
+    select set_config('relight.person', cast(array[
+        '{{person}}',
+        cast(array(select project from ({PROJECTS}) as found where :only_own = 0) as text),
+        cast(array({MACHINES}) as text)
+    ] as text), true)
+"""
 # class and meaning of SQLSTATE codes that a person can act on
 HINTS = {
     "53100": "free some space there and try again: what was recorded is kept",
@@ -223,12 +231,11 @@ class PostgresStore(Store):
                 # policies keep the indexes for words from being used, and would hide nothing here
                 if viewer is not None and not self._sees_all(viewer):
                     # until the end of the transaction; without a person every read fails
-                    self._connection.execute(f"set local role {READER}")
                     self._connection.execute(
-                        "select set_config('relight.person', ?, true),"
-                        " set_config('relight.only_own', ?, true)",
-                        (str(viewer.person_id), str(int(viewer.only_own))),
+                        SET_PERSON.format(person=viewer.person_id),
+                        {"only_own": int(viewer.only_own)},
                     )
+                    self._connection.execute(f"set local role {READER}")
                 yield
             finally:
                 self._roll_back()

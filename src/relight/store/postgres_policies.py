@@ -7,25 +7,45 @@ policies are written again by every `relight migrate`, so that they are those of
 
 from relight.errors import RelightError, StoreError
 from relight.store.postgres import READER, PostgresConnection
-from relight.store.visibility import MACHINES, PROJECTS, SEES_ALL, write_rule
+from relight.store.visibility import Lists, write_rule
 
 # SQLSTATE of what the user has no right to
 NOT_ALLOWED = "42501"
-_PERSON = "cast(current_setting('relight.person') as bigint)"
-_IS_WIDE = "coalesce(current_setting('relight.only_own', true), '') <> '1'"
-# A view reads as its owner, whom no policy holds back. A function alone would be called for each
-# row; as a subquery it is called once.
-_SEEN = f"""
-    create or replace view seen_project as
-        select project from ({PROJECTS.format(person=_PERSON)}) as found where {_IS_WIDE};
-    create or replace view seen_machine as {MACHINES.format(person=_PERSON)};
-    create or replace view seen_all as
-        select exists ({SEES_ALL.format(person=_PERSON)}) and {_IS_WIDE} as is_all;
+# What a person sees is a constant of each plan, so that it is estimated, and found through indexes:
+# the planner calls these functions, once for each statement. `seen_person` can differ by the
+# transaction, so each policy compares it with what holds then: a plan that was kept for somebody
+# else reads nothing. The lists must come from its value alone, for they are not compared.
+_SEEN = """
+    drop view if exists seen_project, seen_machine, seen_all cascade;
+    create or replace function seen_person() returns text language plpgsql immutable
+    as $$ begin return current_setting('relight.person'); end $$;
+    create or replace function seen_projects(person text) returns text[] language plpgsql immutable
+    as $$ begin return (cast(person as text[]))[2]; end $$;
+    create or replace function seen_machines(person text) returns bigint[]
+    language plpgsql immutable as $$ begin return (cast(person as text[]))[3]; end $$;
+"""
+# The planner takes a test for null as one that nearly all rows pass, as here.
+_IS_OF_PERSON = "(select 1 where current_setting('relight.person') = seen_person()) is not null"
+# a person who has no machine, or no project but their own, is spared the test of these
+_LISTS = Lists(
+    in_projects="= any (seen_projects(seen_person()))",
+    in_machines="= any (seen_machines(seen_person()))",
+    has_projects="cardinality(seen_projects(seen_person())) > 0",
+    has_machines="cardinality(seen_machines(seen_person())) > 0",
+    sessions="seen_session",
+)
+# It reads as its owner, whom no policy holds back, and so from two indexes alone.
+_SESSIONS = f"""
+    create index if not exists session_by_machine on session (machine_id, id);
+    create or replace view seen_session as
+        select id from session where {_IS_OF_PERSON} and project {_LISTS.in_projects} union all
+        select id from session where {_IS_OF_PERSON} and machine_id {_LISTS.in_machines};
+    grant select on seen_session to {READER};
 """
 _TABLES = """
     select relname, relkind from pg_class
     where relnamespace = cast(current_schema() as regnamespace) and relkind in ('r', 'p', 'v')
-        and not relispartition and relname not like 'seen\\_%'
+        and not relispartition and relname <> 'seen_session'
     order by relname
 """
 
@@ -36,9 +56,9 @@ def protect(connection: PostgresConnection) -> None:
     It gets no right to single months of a table: policies are those of the whole.
     """
     connection.execute(_SEEN)
+    connection.execute(_SESSIONS)
     (schema,) = connection.execute("select quote_ident(current_schema())").fetchone()
     connection.execute(f"grant usage on schema {schema} to {READER}")
-    connection.execute(f"grant select on seen_project, seen_machine, seen_all to {READER}")
     for name, kind in connection.execute(_TABLES).fetchall():
         connection.execute(f"grant select on {name} to {READER}")
         if kind == "v":  # it would read as its owner
@@ -48,7 +68,7 @@ def protect(connection: PostgresConnection) -> None:
         connection.execute(f"drop policy if exists seen on {name}")
         connection.execute(
             f"create policy seen on {name} for select to {READER}"
-            f" using ((select is_all from seen_all) or {write_rule(name)})"
+            f" using ({_IS_OF_PERSON} and {write_rule(name, _LISTS)})"
         )
 
 

@@ -1,4 +1,4 @@
--- Schema 59, written by `./dev docs` from the migrations; do not edit.
+-- Schema 60, written by `./dev docs` from the migrations; do not edit.
 CREATE TABLE meta (
     -- Facts about the store itself: the time zone of its days, the key that redaction hashes with,
     -- the weights of the score if they were fitted here, and the number of missed records.
@@ -910,9 +910,6 @@ CREATE TABLE budget (
     stops integer not null,
     primary key (scope, period)
 ) strict, without rowid;
-CREATE INDEX session_failed on session (
-    (coalesce(ended_at, started_at, 9223372036854775807))
-) where outcome = 'failure';
 CREATE INDEX turn_adviser on turn (session_id) where role = 'reference';
 CREATE TABLE call_report (
     -- A model call as telemetry reports it, of a session whose agent writes its own records. It
@@ -1119,9 +1116,6 @@ CREATE TABLE skill_run (
     nanos integer,
     last_at integer
 ) strict;
-CREATE INDEX skill_run_by_skill on skill_run (
-    skill_name, job_id, project, model, success, nanos, last_at
-);
 CREATE VIEW skill_run_now as
 select min(used.id) as use_id, used.session_id, used.skill_name, used.job_id,
     case when used.job_id is null then session.project end as project, used.model,
@@ -1279,9 +1273,6 @@ CREATE TABLE session_hour (
     nanos integer,
     primary key (session_id, hour)
 ) strict, without rowid;
-CREATE INDEX session_hour_by_source on session_hour (
-    source, hour, first_at, turns, unpriced_turns, tokens, nanos
-);
 CREATE INDEX turn_limited on turn (at) where failure = 'usage_limit';
 CREATE INDEX run_newest on run (
     job_id, (coalesce(started_at, scheduled_for)) desc, key, status, outcome, session_id, started_at
@@ -1289,12 +1280,6 @@ CREATE INDEX run_newest on run (
 CREATE INDEX session_below on session (source, id) where id <> root_id;
 CREATE INDEX call_day_by_day on call_day (day, root_id);
 CREATE INDEX session_words_of_people on session_words (session_id, position) where user_messages > 0;
-CREATE INDEX skill_invocations_by_day on skill_invocations (
-    day, skill_name, model, provider, success, cost_nanos, cost_status, duration_seconds, invoked_at,
-    root_id, job_id, turns, partial_turns, unpriced_turns, input_tokens, cache_read_tokens,
-    cache_write_tokens, cache_write_1h_tokens, output_tokens, reasoning_tokens, included_nanos,
-    tool_calls, tool_failures
-);
 CREATE TABLE position_day (
     session_id integer not null,
     day text not null,
@@ -1625,3 +1610,19 @@ end;
 CREATE INDEX listing_by_start on listing (
     began_at, root_id, outcome, turns, unpriced_turns, cost_nanos
 );
+CREATE INDEX session_hour_by_source on session_hour (
+    source, hour, first_at, turns, unpriced_turns, tokens, nanos, session_id
+);
+CREATE INDEX skill_run_by_skill on skill_run (
+    skill_name, job_id, project, model, success, nanos, last_at, use_id
+);
+CREATE INDEX skill_invocations_by_day on skill_invocations (
+    day, skill_name, model, provider, success, cost_nanos, cost_status, duration_seconds, invoked_at,
+    root_id, job_id, turns, partial_turns, unpriced_turns, input_tokens, cache_read_tokens,
+    cache_write_tokens, cache_write_1h_tokens, output_tokens, reasoning_tokens, included_nanos,
+    tool_calls, tool_failures, machine_id, id
+);
+CREATE INDEX session_failed on session (
+    (case when ended_at is not null then ended_at when started_at is not null then started_at
+        else 9223372036854775807 end)
+) where outcome = 'failure';

@@ -7,14 +7,18 @@ as its snapshot. Both read the rules from here.
 """
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from relight.store.sql import PART_SHIFT, Connection
 
 EVERYTHING = "*"
-OF_PROJECT = "project in (select project from seen_project)"
-OF_MACHINE = "machine_id in (select id from seen_machine)"
+# each engine puts its own form of the two lists there
+OF_PROJECT = "({has_projects} and project {in_projects})"
+OF_MACHINE = "({has_machines} and machine_id {in_machines})"
+# for tables that are read by days rather than by session: all sessions of the person at once
+OF_ANY_SESSION = "{table}.session_id in (select id from {sessions})"
+OF_ROOT = "{table}.root_id in (select id from {sessions})"
 OF_SESSION = "exists (select 1 from session where session.id = {table}.session_id)"
-OF_ROOT = "exists (select 1 from session where session.id = {table}.root_id)"
 OF_CALL = "exists (select 1 from tool_call where tool_call.id = {table}.call_id)"
 OF_TEMPLATE = "exists (select 1 from template where template.id = {table}.template_id)"
 OF_PART = "exists (select 1 from tape_part where tape_part.id = {table}.tape_part_id)"
@@ -39,7 +43,6 @@ RULES = {
             "turn",
             "shared_turn",
             "tool_call",
-            "session_hour",
             "control_total",
             "call_latency",
             "call_timing",
@@ -60,6 +63,7 @@ RULES = {
         ),
         OF_SESSION,
     ),
+    "session_hour": OF_ANY_SESSION,
     "tape_part": f"({OF_SESSION} or {OF_MACHINE})",
     "file_edit": OF_CALL,
     "git_commit": OF_CALL,
@@ -71,7 +75,7 @@ RULES = {
     "skill_told": OF_MACHINE,
     "skill_invocations": f"({OF_ROOT} or {OF_MACHINE})",
     "skill_charge": OF_ROOT,
-    "skill_run": "exists (select 1 from skill_invocations where skill_invocations.id = use_id)",
+    "skill_run": "use_id in (select id from skill_invocations)",
     # jobs and their runs, as machines push them
     "run": f"({OF_SESSION} or {OF_MACHINE})",
     "job": f"(exists (select 1 from run where run.job_id = job.id) or {OF_MACHINE})",
@@ -79,7 +83,7 @@ RULES = {
     "template_version": OF_TEMPLATE,
     "template_word": OF_TEMPLATE,
     "provision": OF_PROJECT,
-    "machine": "(id in (select id from seen_machine) or exists"
+    "machine": "(id {in_machines} or exists"
     " (select 1 from machine_session where machine_session.machine_id = machine.id))",
     "person": "exists (select 1 from machine where machine.person_id = person.id)",
     # what belongs to no project
@@ -139,13 +143,33 @@ class Viewer(Struct, frozen=True):
     only_own: bool = False
 
 
-def write_rule(table: str) -> str:
+class Lists(Struct, frozen=True):
+    """The tests that a value is in a person's projects and machines, in the form of an engine."""
+
+    in_projects: str
+    in_machines: str
+    has_projects: str
+    has_machines: str
+    # what has the ids of all sessions that the person sees
+    sessions: str
+
+
+VIEWED = Lists(
+    in_projects="in (select project from seen_project)",
+    in_machines="in (select id from seen_machine)",
+    has_projects="1 = 1",
+    has_machines="1 = 1",
+    sessions="session",
+)
+
+
+def write_rule(table: str, lists: Lists) -> str:
     """Return the test of the rows of a table that a person sees.
 
-    >>> write_rule("turn")
+    >>> write_rule("turn", VIEWED)
     'exists (select 1 from session where session.id = turn.session_id)'
     """
-    return RULES.get(table, HIDDEN).format(table=table)
+    return RULES.get(table, HIDDEN).format(table=table, **asdict(lists))
 
 
 def narrow(connection: Connection, viewer: Viewer) -> None:
@@ -172,5 +196,5 @@ def narrow(connection: Connection, viewer: Viewer) -> None:
         else:
             connection.execute(
                 f"create temp view {name} as select * from main.{name} as {name}"
-                f" where {write_rule(name)}"
+                f" where {write_rule(name, VIEWED)}"
             )

@@ -17,8 +17,16 @@ LATELY = {
     "model": f"select session_day.model as word from {NEWEST.format(500)}"
     " join session_day on session_day.root_id = newest.root_id where session_day.model is not null"
     " group by session_day.model order by max(began_at) desc, session_day.model",
-    "skill": "select skill_name as word from skill_invocations"
-    " group by skill_name order by max(invoked_at) desc, skill_name",
+    # one step of the index for each skill
+    "skill": """
+        with recursive known (skill) as (
+            select min(skill_name) from skill_invocations union all
+            select (select min(skill_name) from skill_invocations where skill_name > known.skill)
+            from known where known.skill is not null
+        )
+        select skill as word from known where skill is not null order by (
+            select max(invoked_at) from skill_invocations where skill_name = known.skill
+        ) desc, skill""",
     "job": "select name as word from job where coalesce(state, '') <> 'removed'"
     " group by name order by name",
     "machine": "select distinct name as word from machine order by name",
@@ -33,7 +41,7 @@ NAME = "session.source || ':' || session.key"
 NAMED = {
     "project": ("listing", "project"),
     "source": ("listing", "source"),
-    "model": ("session_day", "model"),
+    "model": ("usage_day", "model"),
     "skill": ("skill_invocations", "skill_name"),
     "tool": ("call_day", "tool"),
     "job": ("job", "name"),

@@ -37,7 +37,12 @@ RUN_AT = "coalesce(run.finished_at, run.started_at, run.scheduled_for)"
 SESSION_AT = "coalesce(session.ended_at, session.started_at)"
 # as in the roll-ups, what has no time is after every first day and on no last one
 LATEST = 9_223_372_036_854_775_807
-PLACES = [f"{at[:-1]}, {LATEST})" for at in (RUN_AT, SESSION_AT)]
+PLACES = [
+    f"{RUN_AT[:-1]}, {LATEST})",
+    # as the index of failed sessions has it
+    "case when session.ended_at is not null then session.ended_at"
+    f" when session.started_at is not null then session.started_at else {LATEST} end",
+]
 IS_LAST = flag("""not exists (
     select 1 from run as later where later.job_id = run.job_id
         and later.started_at > run.started_at and later.status <> 'running'
