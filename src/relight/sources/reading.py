@@ -298,10 +298,6 @@ class Collector:
         version = known.version or entry.version
         self.skills[entry.key] = msgspec.structs.replace(known, version=version)
 
-    def _take_limit(self, report: LimitReport) -> None:
-        """Add a report on a window; the last one of a window holds."""
-        self.limits[report.session, report.kind, report.ends_at] = report
-
     # Functions, not methods: a method and its collector would form a reference cycle, and workers
     # run without the garbage collector that frees these.
     takers: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
@@ -321,7 +317,10 @@ class Collector:
         Run: lambda self, run: self.runs.append(run),
         Latency: lambda self, latency: self.latencies.append(latency),
         Timing: lambda self, timing: self.timings.append(timing),
-        LimitReport: _take_limit,
+        # the last report on a window holds
+        LimitReport: lambda self, one: self.limits.update(
+            {(one.session, one.kind, one.ends_at): one}
+        ),
     }
 
     def finish(self, owner: str | None, state: bytes) -> Parsed:
