@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from relight.store import Store
-from relight.store.queries.filters import Filter, is_whole
+from relight.store.queries.filters import Filter, has_usage, is_whole
 from relight.store.queries.listing import COUNTED, Listing, count_listed, select_sessions
 from relight.text import make_line
 
@@ -95,8 +95,10 @@ def explain_no_session(
 def count_sessions(store: Store, given: Given, *, with_subagents: bool = False) -> int:
     """Return how many sessions match some filters; one more than `COUNTED` stands for many."""
     own = {name: given[name] for name in Listing.__struct_fields__ if name in given}
-    asked = Listing(**own, with_subagents=with_subagents)
-    return count_listed(store, select_sessions(store, make_filter(given), asked))
+    asked, chosen = Listing(**own, with_subagents=with_subagents), make_filter(given)
+    if not has_usage(store, chosen):
+        return 0
+    return count_listed(store, select_sessions(store, chosen, asked))
 
 
 def explain_no_match(

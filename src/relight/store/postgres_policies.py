@@ -5,6 +5,8 @@ The owner of the tables, by which the server writes and its own commands read, s
 policies are written again by every `relight migrate`, so that they are those of its version.
 """
 
+import re
+
 from relight.errors import RelightError, StoreError
 from relight.store.postgres import READER, PostgresConnection
 from relight.store.visibility import Lists, write_rule
@@ -32,8 +34,11 @@ _LISTS = Lists(
     in_machines="= any (seen_machines(seen_person()))",
     has_projects="cardinality(seen_projects(seen_person())) > 0",
     has_machines="cardinality(seen_machines(seen_person())) > 0",
-    sessions="seen_session",
 )
+# Tables that are read by days rather than by session. Their rules ask for the ids of all rows that
+# the person sees, once for a statement.
+_BY_DAYS = ("session_hour", "skill_invocations", "skill_run")
+_LOOKUP = re.compile(r"exists \(select 1 from (\w+) where \1\.id = ([\w.]+)\)")
 # It reads as its owner, whom no policy holds back, and so from two indexes alone.
 _SESSIONS = f"""
     create index if not exists session_by_machine on session (machine_id, id);
@@ -48,6 +53,19 @@ _TABLES = """
         and not relispartition and relname <> 'seen_session'
     order by relname
 """
+
+
+def write_test(table: str) -> str:
+    """Return the test of a table's policy.
+
+    >>> write_test("session_hour").partition(" is not null and ")[2]
+    'session_hour.session_id in (select id from seen_session)'
+    """
+    rule = write_rule(table, _LISTS)
+    if table in _BY_DAYS:
+        rule = _LOOKUP.sub(r"\2 in (select id from \1)", rule)
+        rule = rule.replace("from session)", "from seen_session)")
+    return f"{_IS_OF_PERSON} and {rule}"
 
 
 def protect(connection: PostgresConnection) -> None:
@@ -67,8 +85,7 @@ def protect(connection: PostgresConnection) -> None:
         connection.execute(f"alter table {name} enable row level security")
         connection.execute(f"drop policy if exists seen on {name}")
         connection.execute(
-            f"create policy seen on {name} for select to {READER}"
-            f" using ({_IS_OF_PERSON} and {write_rule(name, _LISTS)})"
+            f"create policy seen on {name} for select to {READER} using ({write_test(name)})"
         )
 
 

@@ -15,10 +15,8 @@ EVERYTHING = "*"
 # each engine puts its own form of the two lists there
 OF_PROJECT = "({has_projects} and project {in_projects})"
 OF_MACHINE = "({has_machines} and machine_id {in_machines})"
-# for tables that are read by days rather than by session: all sessions of the person at once
-OF_ANY_SESSION = "{table}.session_id in (select id from {sessions})"
-OF_ROOT = "{table}.root_id in (select id from {sessions})"
 OF_SESSION = "exists (select 1 from session where session.id = {table}.session_id)"
+OF_ROOT = "exists (select 1 from session where session.id = {table}.root_id)"
 OF_CALL = "exists (select 1 from tool_call where tool_call.id = {table}.call_id)"
 OF_TEMPLATE = "exists (select 1 from template where template.id = {table}.template_id)"
 OF_PART = "exists (select 1 from tape_part where tape_part.id = {table}.tape_part_id)"
@@ -43,6 +41,7 @@ RULES = {
             "turn",
             "shared_turn",
             "tool_call",
+            "session_hour",
             "control_total",
             "call_latency",
             "call_timing",
@@ -63,7 +62,6 @@ RULES = {
         ),
         OF_SESSION,
     ),
-    "session_hour": OF_ANY_SESSION,
     "tape_part": f"({OF_SESSION} or {OF_MACHINE})",
     "file_edit": OF_CALL,
     "git_commit": OF_CALL,
@@ -75,7 +73,7 @@ RULES = {
     "skill_told": OF_MACHINE,
     "skill_invocations": f"({OF_ROOT} or {OF_MACHINE})",
     "skill_charge": OF_ROOT,
-    "skill_run": "use_id in (select id from skill_invocations)",
+    "skill_run": "exists (select 1 from skill_invocations where skill_invocations.id = use_id)",
     # jobs and their runs, as machines push them
     "run": f"({OF_SESSION} or {OF_MACHINE})",
     "job": f"(exists (select 1 from run where run.job_id = job.id) or {OF_MACHINE})",
@@ -150,8 +148,6 @@ class Lists(Struct, frozen=True):
     in_machines: str
     has_projects: str
     has_machines: str
-    # what has the ids of all sessions that the person sees
-    sessions: str
 
 
 VIEWED = Lists(
@@ -159,7 +155,6 @@ VIEWED = Lists(
     in_machines="in (select id from seen_machine)",
     has_projects="1 = 1",
     has_machines="1 = 1",
-    sessions="session",
 )
 
 

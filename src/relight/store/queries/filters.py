@@ -100,6 +100,14 @@ def find_first_day(store: Store, chosen: Filter) -> str | None:
     return first if first and first[:1].isdigit() else None
 
 
+def has_usage(store: Store, chosen: Filter) -> bool:
+    """Return False if the sums of days already say that no session passes a filter."""
+    test, values = where(chosen)
+    if not test or not chosen.is_of_days:
+        return True
+    return bool(store.query(f"select 1 from usage_day {test} limit 1", values))
+
+
 def _test_name(column: str, wanted: str | None) -> tuple[str, str | None]:
     if wanted is None or not is_whole(wanted):
         return like(column, "?"), None if wanted is None else escape_like(wanted)
