@@ -264,19 +264,10 @@ class Config(Settings, kw_only=True):
         return expand_path("moa.trace_dir", self.moa.trace_dir)
 
 
-# The settings at each place, as msgspec names it.
+# The settings at each place below a table's, as msgspec names it.
 _KNOWN = {
     "$": Settings.__struct_fields__,
-    "$.templates": TemplateSettings.__struct_fields__,
-    "$.lessons": LessonSettings.__struct_fields__,
-    "$.moa": MoaSettings.__struct_fields__,
-    "$.jobs": JobSettings.__struct_fields__,
     "$.jobs.routes[...]": JobRoute.__struct_fields__,
-    "$.display": DisplaySettings.__struct_fields__,
-    "$.serve": ServeSettings.__struct_fields__,
-    "$.notify": NotifySettings.__struct_fields__,
-    "$.models": ModelSettings.__struct_fields__,
-    "$.store": StoreSettings.__struct_fields__,
     "$.prices[...]": get_args(PriceKey),
     "$.plans[...]": PlanSettings.__struct_fields__,
     "$.limits[...]": LimitSettings.__struct_fields__,
@@ -361,7 +352,9 @@ def _explain(path: Path, fields: Mapping[str, Any], problem: str) -> RelightErro
         value = value.get(key) if isinstance(value, dict) else None
     if "[...]" in shown:
         shown, value = _find_entry(table, value)
-    known = _KNOWN.get(re.sub(r"\[\d+\]", "[...]", place))
+    tables = {f"$.{one.name}": one.type for one in msgspec.structs.fields(Settings)}
+    known = getattr(tables.get(place), "__struct_fields__", None)
+    known = known or _KNOWN.get(re.sub(r"\[\d+\]", "[...]", place))
     if known and (unknown := re.fullmatch(_UNKNOWN, reason)):
         name = unknown[1] or unknown[2]
         near = get_close_matches(name, known, n=1)

@@ -60,16 +60,12 @@ def read_exported(record: ExportedSession) -> Iterator[Event]:
 
 def _read_session(record: ExportedSession) -> Session:
     answers = [one.content for one in record.messages if one.role == "assistant" and one.content]
-    facts = {
+    copied = ("parent_kind", "project", "branch", "title", "model", "version")
+    facts: dict[str, Any] = {name: getattr(record, name) for name in copied}
+    facts |= {
         "key": record.session_id,
         "exported_from": record.session_id,
         "parent": record.parent_session_id,
-        "parent_kind": record.parent_kind,
-        "project": record.project,
-        "branch": record.branch,
-        "title": record.title,
-        "model": record.model,
-        "version": record.version,
         "started_at": read_time(record.started_at),
         "ended_at": read_time(record.ended_at),
         "ending": None if _is_settled(record) else record.ending,

@@ -190,24 +190,16 @@ READERS: dict[str, Callable[[str, Path], Printout]] = {
 def _find_all(output: str, kind: type[Kind]) -> list[Kind]:
     """The JSON objects that a program printed: one, a list of them, or one a line."""
     text = output.strip()
-    if (whole := _decode(text.encode("utf-8", "replace"), kind)) is not None:
-        return [whole]
-    listed = _decode_list(text, kind) if text.startswith("[") else None
-    if listed is not None:
-        return listed
+    for shape in (kind, list[kind]):  # type: ignore[valid-type]
+        whole = _decode(text.encode("utf-8", "replace"), shape)
+        if whole is not None:
+            return whole if isinstance(whole, list) else [whole]
     lines = (line.strip().encode("utf-8", "replace") for line in text.splitlines())
     found = (_decode(line, kind) for line in lines if line.startswith(b"{"))
     return [one for one in found if one is not None]
 
 
-def _decode_list(text: str, kind: type[Kind]) -> list[Kind] | None:
-    try:
-        return msgspec.json.decode(text, type=list[kind])  # type: ignore[valid-type]
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
-
-
-def _decode(data: bytes, kind: type[Kind]) -> Kind | None:
+def _decode(data: bytes, kind: Any) -> Any:
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeError, RecursionError):

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from relight.config import find_home
 from relight.locks import make_folder, open_private
 from relight.store import Store, open_store
+from relight.text import to_text
 from relight.times import write_time
 
 FILE = "missed.log"
@@ -46,7 +47,7 @@ def record_safely(
         with open_store(place, wait_seconds=wait_seconds) as store:
             return record(store)
     except Exception as error:  # noqa: BLE001 - a recorder must never break what it records
-        reason = _describe(error)
+        reason = to_text(error, fallback=type(error).__name__)
         logger.warning("a record was missed: %s", reason)
         count_miss(place if isinstance(place, Store) else None, _find_home(place), reason)
         return None
@@ -102,10 +103,3 @@ def _find_home(place: Any) -> Path:
         except Exception:  # noqa: BLE001 - whatever was passed
             continue
     return Path(".relight")
-
-
-def _describe(error: Exception) -> str:
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001 - an error that cannot be shown is an error all the same
-        return type(error).__name__

@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, convert
+from msgspec.structs import replace
 
 from relight.model import SkillEntry, SkillWay
 from relight.sources.skill_documents import read_skill_version
@@ -136,15 +137,7 @@ class SkillWatch:
 
 
 def _enter(loading: LoadingSkill, *, version: str | None = None) -> SkillEntry:
-    return SkillEntry(
-        key=loading.key,
-        session=loading.session,
-        name=loading.name,
-        entry=loading.entry,
-        at=loading.at,
-        version=version,
-        turn=loading.turn,
-    )
+    return replace(convert(loading, SkillEntry, from_attributes=True), version=version)
 
 
 def find_version(text: str, has_arguments: bool) -> str | None:

@@ -5,27 +5,15 @@ The ledger holds a thousand runs and no session ids.
 """
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from relight.model import Job, Mark, Origin, Piece, Run
-from relight.sources.files import (
-    look_at,
-    look_at_database,
-    pass_origin,
-    read_document,
-    reading_database,
-)
+from relight.sources.files import pass_origin, read_document, reading_database
 from relight.times import read_time
 
 JOBS, LEDGER = "jobs.json", "executions.db"
-
-
-def find_cron(root: Path) -> Iterator[Origin]:
-    found = (look_at(root / "cron" / JOBS), look_at_database(root / "cron" / LEDGER))
-    yield from (origin for origin in found if origin)
 
 
 def fetch_cron(source: str, origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:

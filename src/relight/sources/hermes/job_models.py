@@ -117,18 +117,8 @@ class HermesJobs:
     def _edit(self, key: str, model: str | None, provider: str | None) -> None:
         assert self._program is not None
         words = [self._program, *self._words(key, model, provider)[1:]]
-        environment = {**self._environment, "HERMES_HOME": str(self._home)}
         try:
-            done = subprocess.run(
-                words,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                encoding="utf-8",
-                errors="replace",
-                timeout=SECONDS,
-                check=False,
-            )
+            done = _run(words, {**self._environment, "HERMES_HOME": str(self._home)})
         except (OSError, subprocess.TimeoutExpired) as error:
             raise RelightError(f"{PROGRAM} cron edit failed: {error}", "try it by hand") from error
         if done.returncode:
@@ -146,9 +136,13 @@ class HermesJobs:
 @cache
 def _read_help(program: str, changed_at: int, environment: tuple[tuple[str, str], ...]) -> str:
     """Return the options of `cron edit`; the moment of the program's change is part of the key."""
-    done = subprocess.run(
-        [program, "cron", "edit", "--help"],
-        env=dict(environment),
+    return _run([program, "cron", "edit", "--help"], dict(environment)).stdout
+
+
+def _run(words: list[str], environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        words,
+        env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
@@ -156,7 +150,6 @@ def _read_help(program: str, changed_at: int, environment: tuple[tuple[str, str]
         timeout=SECONDS,
         check=False,
     )
-    return done.stdout
 
 
 def _find(document: Any, key: str) -> dict[str, Any]:

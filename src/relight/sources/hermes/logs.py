@@ -31,12 +31,13 @@ from relight.model import (
 )
 from relight.prices import reported_cost
 from relight.sources.events import Event, failed_turn
-from relight.sources.files import look_at, pass_origin, read_pieces
+from relight.sources.files import pass_origin, read_pieces
 from relight.sources.hermes.totals import find_provider, read_usage
 from relight.sources.reading import BAD_LINE
 from relight.times import read_time
 
 DUMP = "request_dump_"
+DUMPS = f"sessions/{DUMP}*.json"
 LINE = re.compile(
     r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) \w+ \[(?P<session>[\w.-]+)\] \S+: (?P<text>.*)"
 )
@@ -50,14 +51,8 @@ ENDED = re.compile(
 )
 # a scheduled session is named after its job and the moment it began
 SCHEDULED = re.compile(r"cron_.+_(\d{8}_\d{6})")
-FOLDER = "moa-traces"
 NOT_ANSWERED = "[failed: "
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
-
-
-def find_logs(root: Path) -> Iterator[Origin]:
-    paths = [*sorted(root.glob("logs/agent.log*")), *sorted(root.glob(f"sessions/{DUMP}*.json"))]
-    yield from (origin for path in paths if (origin := look_at(path)))
 
 
 def fetch_logs(source: str, origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
@@ -217,11 +212,6 @@ def _read_answer(row: dict[str, Any], at: int | None) -> Turn:
         usage=read_usage(row.get("usage")),
         duration_ms=None if duration is None else round(duration * 1000),
     )
-
-
-def find_moa(root: Path) -> Iterator[Origin]:
-    paths = sorted(root.glob(f"{FOLDER}/*.jsonl"))
-    yield from (origin for path in paths if (origin := look_at(path)))
 
 
 def fetch_moa(source: str, origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:

@@ -18,14 +18,13 @@ import msgspec
 from relight.chat.messages import decode_mended
 from relight.model import Ending, Mark, Origin, Piece, Session, ToolCall
 from relight.sources.events import Called, Compacted, Event, Returned, Said
-from relight.sources.files import look_at_database, pass_origin, reading_database
-from relight.sources.hermes.cron import JOBS, LEDGER, fetch_cron, find_cron, read_job, read_run
+from relight.sources.files import look_at, look_at_database, pass_origin, reading_database
+from relight.sources.hermes.cron import JOBS, LEDGER, fetch_cron, read_job, read_run
 from relight.sources.hermes.logs import (
     DUMP,
+    DUMPS,
     fetch_logs,
     fetch_moa,
-    find_logs,
-    find_moa,
     read_log_row,
     read_moa_row,
     read_plugin_row,
@@ -194,10 +193,12 @@ class HermesReader(Reader):
             yield from filter(None, [look_at_database(folder)])
             return
         for home in (folder, *sorted(folder.glob("profiles/*"))):
-            yield from filter(None, [look_at_database(home / DATABASE)])
-            yield from find_cron(home)
-            yield from find_logs(home)
-            yield from find_moa(home)
+            logs = (*sorted(home.glob("logs/agent.log*")), *sorted(home.glob(DUMPS)))
+            traces = sorted(home.glob("moa-traces/*.jsonl"))
+            cron = home / "cron"
+            yield from filter(None, [look_at_database(home / DATABASE), look_at(cron / JOBS)])
+            ledger = look_at_database(cron / LEDGER)
+            yield from filter(None, [ledger, *map(look_at, (*logs, *traces))])
 
     @staticmethod
     def fetch(origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
