@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from relight.errors import RelightError
+
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 SECONDS = 30.0
 MOST_ANSWER = 1 << 20
@@ -54,6 +56,25 @@ class HttpLine:
         elif self._connection.sock is not None:
             self._connection.sock.settimeout(self.seconds)
         return self._connection
+
+
+def split_address(url: str, noun: str = "an address", *, hint: str, place: str) -> tuple[str, str]:
+    """Return a server's address without a slash at its end, and its host.
+
+    Raise if it is not one, with a hint what it is like; `place` is where its password belongs.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise RelightError(f"{url!r} is not an address: {error}", hint) from error
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+        raise RelightError(f"{url!r} is not {noun}", hint)
+    if parts.username or parts.password:
+        raise RelightError("the address has a password", place)
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    path = parts.path.rstrip("/")
+    return f"{parts.scheme}://{host}{f':{port}' if port else ''}{path}", parts.hostname
 
 
 def is_closed(sock: socket.socket | None) -> bool:

@@ -21,6 +21,7 @@ from relight.intake.http_line import (
     HttpLine,
     name_reason,
     read_wait,
+    split_address,
 )
 from relight.reports.export import list_families
 from relight.reports.export_spans import describe_program, make_spans, read_record
@@ -276,18 +277,9 @@ def check_target(target: str) -> str:
     'http://127.0.0.1:6006/v1/traces'
     """
     hint = "such as http://127.0.0.1:6006 for Phoenix, or https://collector.example.org:4318"
-    try:
-        parts = urlsplit(target)
-        port = parts.port
-    except ValueError as error:
-        raise RelightError(f"{target!r} is not an address: {error}", hint) from error
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
-        raise RelightError(f"{target!r} is not an address of a collector", hint)
-    if parts.username or parts.password:
-        raise RelightError("the address has a password", f"put it into {HEADERS[0]}")
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    path = parts.path.rstrip("/").removesuffix(PATH)
-    return f"{parts.scheme}://{host}{f':{port}' if port else ''}{path}{PATH}"
+    place = f"put it into {HEADERS[0]}"
+    address, _ = split_address(target, "an address of a collector", hint=hint, place=place)
+    return f"{address.removesuffix(PATH)}{PATH}"
 
 
 def is_open(target: str) -> bool:

@@ -274,21 +274,19 @@ class Deriver:
             if reason := found[part.id].reason:
                 note_failure(self.store, part.id, reason)
         ready = [part for part in parts if found[part.id].sealed is not None]
-        try:
-            self._write(ready, found)
-        except REFUSED as error:
-            if len(ready) == 1:
-                note_failure(self.store, ready[0].id, describe_error(error))
-            else:
-                for part in ready:
-                    self._write_alone(part, found)
+        self._write_each(ready, found)
         return len(parts)
 
-    def _write_alone(self, part: TapePart, found: dict[int, DerivedPart]) -> None:
+    def _write_each(self, parts: Sequence[TapePart], found: dict[int, DerivedPart]) -> None:
+        """Write the rows of parts; if the database refuses one of several, each by itself."""
         try:
-            self._write([part], found)
+            self._write(parts, found)
         except REFUSED as error:
-            note_failure(self.store, part.id, describe_error(error))
+            if len(parts) == 1:
+                note_failure(self.store, parts[0].id, describe_error(error))
+                return
+            for part in parts:
+                self._write_each([part], found)
 
     def _derive(self, part: TapePart) -> DerivedPart:
         task = Derivation(part, self.store.timezone, self.store.redaction_key)

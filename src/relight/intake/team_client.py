@@ -5,7 +5,6 @@ import os
 import socket
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -18,6 +17,7 @@ from relight.intake.http_line import (
     HttpLine,
     name_reason,
     read_wait,
+    split_address,
 )
 from relight.intake.wire import CONTENT, VERSION
 
@@ -83,16 +83,11 @@ class Line(HttpLine):
         message = str(said.get("error") or f"the server answered {answer.status}")[:300]
         hint = said.get("hint")
         match answer.status:
-            case 401:
-                return ServerError(
-                    f"{self._url} refused the token: it is unknown there, or was revoked",
-                    "ask for a new one: relight member token NAME",
-                )
-            case 403:
-                return ServerError(
-                    f"{self._url} refused the token: {message}",
-                    "ask for a new one: relight member token NAME",
-                )
+            case 401 | 403:
+                is_known = answer.status == 403
+                why = message if is_known else "it is unknown there, or was revoked"
+                hint = "ask for a new one: relight member token NAME"
+                return ServerError(f"{self._url} refused the token: {why}", hint)
             case 409 if "versions" in said:
                 known = ", ".join(map(str, said["versions"]))
                 return ServerError(
@@ -125,22 +120,15 @@ def _read_error(answer: bytes) -> dict[str, Any]:
 
 def check_url(url: str) -> str:
     """Return a server's address as it is stored; raise if a token would travel in the clear."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        raise RelightError(f"{url!r} is not an address: {error}") from error
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
-        raise RelightError(f"{url!r} is not an address", "such as https://relight.example.org")
-    if parts.username or parts.password:
-        raise RelightError("the address has a password", "put the token into --token-file")
-    if parts.scheme == "http" and parts.hostname not in LOOPBACK:
+    address, host = split_address(
+        url, hint="such as https://relight.example.org", place="put the token into --token-file"
+    )
+    if address.startswith("http:") and host not in LOOPBACK:
         raise RelightError(
             f"{url} would send the token unencrypted",
             "use https, or a tunnel: ssh -L 7717:127.0.0.1:7717 SERVER",
         )
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return f"{parts.scheme}://{host}{f':{port}' if port else ''}{parts.path.rstrip('/')}"
+    return address
 
 
 def find_token(token_file: str | None) -> str:

@@ -75,20 +75,16 @@ class StaleSession(Struct, frozen=True):
     read_to: int
 
 
-class _FoundRow(Struct, frozen=True):
-    session_id: int
-    root_id: int
-    project: str
-    at: int | None
-    machine: str | None
-    found: str
-
-
 class _StumbledRow(Struct, frozen=True):
     session_id: int
     root_id: int
     at: int | None
     found: str
+
+
+class _FoundRow(_StumbledRow, frozen=True):
+    project: str
+    machine: str | None
 
 
 class _Stumbles(Struct, frozen=True):
@@ -133,8 +129,8 @@ def read_state(store: Store, chosen: Filter) -> tuple[list[ProjectSessions], int
     placed, values = _place(chosen)
     rows = store.read(
         _FoundRow,
-        f"{placed} select placed.id as session_id, placed.root_id, project, started_at as at,"
-        " (select name from machine where machine.id = placed.machine_id) as machine, found"
+        f"{placed} select placed.id as session_id, placed.root_id, started_at as at, found,"
+        " project, (select name from machine where machine.id = placed.machine_id) as machine"
         " from placed where found is not null order by project, at nulls first, session_id",
         values,
     )

@@ -9,6 +9,7 @@ from msgspec import Struct
 from relight.errors import RelightError
 from relight.store import Store, search_index
 from relight.store.derive.skills import facts, uses
+from relight.store.keep.derived import DERIVED
 from relight.store.months import drop_empty_months
 from relight.store.search_index import DeriveTexts
 from relight.store.sql import META, Connection, find_among, find_first, list_values, set_meta
@@ -20,29 +21,8 @@ DAY_MS = 86_400_000
 PRUNED = "pruned_at"
 # runs, each with the file of its answer below the home folder
 Answers: TypeAlias = list[tuple[int, str]]
-OWN = (
-    "turn",
-    "tool_call",
-    "control_total",
-    "shared_turn",
-    "session_day",
-    "session_hour",
-    "call_day",
-    "position_day",
-    "skill_entry",
-    "run_attempt",
-    "call_latency",
-    "session_words",
-    "call_timing",
-    "call_report",
-    "compaction",
-    "cache_rebuild",
-    "score_due",
-    "candidate_due",
-    "label",
-    "limit_report",
-    "stumble_reading",
-)
+# the tables with a session's rows that are not derived, or not by a rebuild
+OTHERS = ("run_attempt", "call_latency", "score_due", "candidate_due", "label", "limit_report")
 
 
 class Pruned(Struct, frozen=True):
@@ -316,7 +296,7 @@ def _delete_session(database: Connection, session_id: int) -> set[int]:
         " where parent_id = ? and parent_kind = 'fork' returning id",
         (session_id,),
     )
-    for table in OWN:
+    for table in (*DERIVED, *OTHERS):
         database.execute(f"delete from {table} where session_id = ?", (session_id,))
     # facts about its skills stay when its figures go
     uses.detach(database, session_id)
