@@ -6,9 +6,9 @@ loaded here only. It writes the files, and answers the statements of `store/quer
 them, as one more engine.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
@@ -19,6 +19,7 @@ from relight.model import AMOUNTS
 from relight.store import Store
 from relight.store.queries.filters import MACHINE, OWNED, PERSON
 from relight.store.queries.totals import SCHEDULED
+from relight.store.sql import ReadRows
 
 if TYPE_CHECKING:
     import duckdb
@@ -203,46 +204,21 @@ class HistoryConnection:
         self._database = database
         self._errors = errors
 
-    def execute(self, statement: str, values: Any = (), /) -> "HistoryCursor":
+    def execute(self, statement: str, values: Any = (), /) -> ReadRows:
         try:
             found = self._database.execute(statement, list(values))
-            return HistoryCursor(found.description, found.fetchall())
+            return ReadRows(found.fetchall(), description=found.description)
         except self._errors as error:
             raise RelightError(
                 f"the history cannot be read: {str(error).splitlines()[0]}",
                 "`relight history export` writes its files again where the store has the rows",
             ) from error
 
-    def executemany(self, statement: str, rows: Any, /) -> "HistoryCursor":
+    def executemany(self, statement: str, rows: Any, /) -> ReadRows:
         raise RelightError("a history is read only")
 
     def close(self) -> None:
         self._database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class HistoryCursor:
-    """The rows of a statement."""
-
-    rowcount = -1
-
-    def __init__(self, description: Any, rows: list[tuple[Any, ...]]) -> None:
-        self.description = description
-        self._rows = rows
-
-    def fetchone(self) -> Any:
-        return self._rows[0] if self._rows else None
-
-    def fetchall(self) -> list[Any]:
-        return self._rows
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._rows)
 
 
 def open_history(config: Config, folder: Path) -> Store:

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Collection
+from contextlib import closing
 from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
@@ -63,7 +64,7 @@ def export_history(store: Store, folder: Path, *, now: float) -> HistorySummary:
     known_ids = "select id from session union all select session_id from forgotten"
     not_pruned = set(store.list_values(known_ids))
     damaged: list[str] = []
-    with HistoryConnection(duckdb.connect(), duckdb.Error) as database:
+    with closing(HistoryConnection(duckdb.connect(), duckdb.Error)) as database:
         for month in sorted({*_list_months(store, this_month), *old}):
             rows = _read_rows(store, month)
             if month in old:

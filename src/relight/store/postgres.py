@@ -18,7 +18,7 @@ from relight.locks import make_folder
 from relight.store import BUSY_SECONDS, SCHEMA, Store, Upkeep, Written
 from relight.store.changes import ChangeWatcher
 from relight.store.postgres_marks import arrange_values, write_marks
-from relight.store.sql import Connection, Cursor
+from relight.store.sql import Connection, Cursor, ReadRows
 from relight.store.visibility import MACHINES, PROJECTS, SEES_ALL, Viewer
 from relight.text import show_url
 
@@ -62,24 +62,6 @@ HINTS = {
     "3D": "create the database there first",
     "42501": "the user of [store] url needs to own the database and its tables",
 }
-
-
-class NoRows:
-    """The result of a statement that gives no rows."""
-
-    description: Any = None
-
-    def __init__(self, rowcount: int) -> None:
-        self.rowcount = rowcount
-
-    def fetchone(self) -> None:
-        return None
-
-    def fetchall(self) -> list[Any]:
-        return []
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(())
 
 
 class _TextDumper(StrDumperUnknown):
@@ -168,17 +150,17 @@ class PostgresConnection:
             # values are written into the statement: a mark alone would need a cast to its type
             cursor = ClientCursor(self._raw)
             cursor.execute(text.encode(), arrange_values(kind, values))
-            return cursor if cursor.description else NoRows(cursor.rowcount)
+            return cursor if cursor.description else ReadRows(rowcount=cursor.rowcount)
 
     def executemany(self, statement: str, rows: Iterable[Any], /) -> Cursor:
         text, kind = write_marks(statement)
         some = [arrange_values(kind, row) or () for row in rows]
         if not some:
-            return NoRows(0)
+            return ReadRows(rowcount=0)
         with self._readable():
             cursor = self._raw.cursor()
             cursor.executemany(text.encode(), some)
-            return NoRows(cursor.rowcount)
+            return ReadRows(rowcount=cursor.rowcount)
 
     def copy(self, table: str, columns: str, rows: Iterable[Sequence[Any]]) -> None:
         """Write rows into a table in the quickest way; a text is a line as `copy` reads it."""

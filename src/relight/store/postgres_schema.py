@@ -22,7 +22,7 @@ from relight.store.months import divide_tables
 from relight.store.postgres import LOCK_ALL, PostgresConnection, connect, read_schema
 from relight.store.postgres_policies import make_reader, protect
 from relight.store.postgres_search import FULL_TEXT, FUNCTIONS
-from relight.store.sql import Connection
+from relight.store.sql import Connection, set_meta
 
 OLDEST_SERVER = 15
 # scalar `max` and `min`, which SQLite has; `greatest` is what PostgreSQL calls it
@@ -78,7 +78,7 @@ def migrate(connection: PostgresConnection, *, timezone: str | None) -> tuple[in
                 _run_file(connection, version, is_new=is_new)
                 if is_new:
                     write_meta(connection, timezone or local_timezone())
-                _write_version(connection, version)
+                set_meta(connection, "schema", str(version))
     with step(connection):
         divide_tables(connection)
     make_reader(connection)
@@ -107,14 +107,6 @@ def _run_file(connection: Connection, version: int, *, is_new: bool) -> None:
     for statement in split_statements(find_migrations()[version].read_text("utf-8")):
         for made in translate(statement):
             connection.execute(made)
-
-
-def _write_version(connection: Connection, version: int) -> None:
-    connection.execute(
-        "insert into meta (key, value) values ('schema', ?)"
-        " on conflict (key) do update set value = excluded.value",
-        (str(version),),
-    )
 
 
 def _check_server(connection: Connection) -> None:

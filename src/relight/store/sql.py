@@ -72,6 +72,25 @@ class Connection(Protocol):
     def close(self) -> None: ...
 
 
+class ReadRows:
+    """The result of a statement whose rows were read whole, or that has none."""
+
+    def __init__(
+        self, rows: Sequence[Any] = (), *, description: Any = None, rowcount: int = -1
+    ) -> None:
+        self.description, self.rowcount = description, rowcount
+        self._rows = rows
+
+    def fetchone(self) -> Any:
+        return self._rows[0] if self._rows else None
+
+    def fetchall(self) -> list[Any]:
+        return list(self._rows)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._rows)
+
+
 @cache
 def column_list(shape: type[Struct], prefix: str = "") -> str:
     """The columns of a Struct, for a `select`: `id, session_id, …`."""
