@@ -19,26 +19,7 @@ from msgspec.structs import asdict
 
 from relight import __version__
 from relight.errors import RelightError
-from relight.intake.checks import (
-    format_error,
-    format_payload,
-    has_begun,
-    make_plain,
-    mend,
-    take_code,
-    take_cost,
-    take_duration,
-    take_failure,
-    take_flag,
-    take_id,
-    take_message,
-    take_outcome,
-    take_place,
-    take_text,
-    take_usage,
-    was_interrupted,
-    write_payload,
-)
+from relight.intake import checks
 from relight.intake.live import LiveTape, take_backlogs
 from relight.judging.failures import classify_error
 from relight.locks import renew_in_forks
@@ -108,8 +89,8 @@ class SessionTracker:
         self.renew()
         named = self._take(self._take_session, session_id)
         self.session_id = named or make_session_name(self._now() / 1000)
-        self.model = self._take(take_text, "model", model)
-        self.provider = self._take(take_text, "provider", provider)
+        self.model = self._take(checks.take_text, "model", model)
+        self.provider = self._take(checks.take_text, "provider", provider)
         renew_in_forks(self)
         take_backlogs(store)
         self._tape = LiveTape.begin(store, self.session_id)
@@ -118,14 +99,14 @@ class SessionTracker:
         self._is_finished = False
         above = self._take(self._take_session, parent)
         above = above.removeprefix("relight:") if above else None
-        folder = self._take(take_text, "project", project)
+        folder = self._take(checks.take_text, "project", project)
         opened = events.OpenedEvent(
             session=self.session_id,
             at=self._now(),
             model=self.model,
             parent=above if above != self.session_id else None,
             project=_current_folder() if project is None else folder,
-            title=self._take(take_text, "title", title),
+            title=self._take(checks.take_text, "title", title),
             version=__version__,
         )
         self._tape.write(self._tape.line_up(opened))
@@ -146,8 +127,8 @@ class SessionTracker:
 
     def message(self, role: str, content: Any) -> None:
         """Record a message of a person, a system or a program; a model's belongs to its turn."""
-        speaker = self._take(take_text, "role", role)
-        message = {"role": speaker, "content": make_plain(content)}
+        speaker = self._take(checks.take_text, "role", role)
+        message = {"role": speaker, "content": checks.make_plain(content)}
         with self._lock:
             event = events.MessageEvent(session=self.session_id, at=self._now(), message=message)
             number = self._tape.line_up(event)
@@ -187,32 +168,32 @@ class SessionTracker:
             "output": output_tokens,
             "reasoning": reasoning_tokens,
         }
-        found = take_usage(usage, tokens)
+        found = checks.take_usage(usage, tokens)
         for problem in found.problems:
             self._miss(problem)
         used = found.usage
-        wrong = self._take(take_failure, failure)
+        wrong = self._take(checks.take_failure, failure)
         if failure is not None and wrong is None:
             wrong = classify_error("an error that cannot be read")
-        answer = self._take(take_message, message)
-        if wrong and used == Usage() and not has_begun(answer, first_token_ms):
+        answer = self._take(checks.take_message, message)
+        if wrong and used == Usage() and not checks.has_begun(answer, first_token_ms):
             used = wrong.usage
-        speaker = self._take(take_text, "role", role)
+        speaker = self._take(checks.take_text, "role", role)
         with self._lock:
             turn_id = self._make_key()
             event = events.TurnEvent(
                 key=turn_id,
                 session=self.session_id,
                 at=self._now(at),
-                model=self._take(take_text, "model", model) or self.model,
-                provider=self._take(take_text, "provider", provider) or self.provider,
+                model=self._take(checks.take_text, "model", model) or self.model,
+                provider=self._take(checks.take_text, "provider", provider) or self.provider,
                 role=speaker,
                 calls=0 if wrong else 1,
                 usage=used,
                 usage_status="final" if wrong and wrong.is_refusal else found.status,
-                cost=self._take(take_cost, cost_usd, cost),
-                duration_ms=self._take(take_duration, "duration_ms", duration_ms),
-                first_token_ms=self._take(take_duration, "first_token_ms", first_token_ms),
+                cost=self._take(checks.take_cost, cost_usd, cost),
+                duration_ms=self._take(checks.take_duration, "duration_ms", duration_ms),
+                first_token_ms=self._take(checks.take_duration, "first_token_ms", first_token_ms),
                 failure=wrong.kind if wrong else None,
                 failure_text=wrong.reason[:500] if wrong else None,
                 message=answer,
@@ -245,23 +226,23 @@ class SessionTracker:
         `call_id` is the model's id of the call, which joins it to its turn; without one it belongs
         to the last recorded turn. `place` is its place among the calls of `turn`.
         """
-        own_id = None if call_id is None else self._take(lambda: mend(str(call_id)))
-        among = self._take(take_place, place)
+        own_id = None if call_id is None else self._take(lambda: checks.mend(str(call_id)))
+        among = self._take(checks.take_place, place)
         with self._lock:
-            caller = self._take(take_text, "turn", turn) or self._last_turn
+            caller = self._take(checks.take_text, "turn", turn) or self._last_turn
             event = events.CallEvent(
                 key=f"{caller}:{among}" if among is not None else self._name_call(own_id),
                 session=self.session_id,
                 at=self._now(at),
                 turn=caller,
-                tool=self._take(take_text, "tool", tool) or "",
+                tool=self._take(checks.take_text, "tool", tool) or "",
                 call_id=own_id,
-                arguments=write_payload(arguments),
-                result=write_payload(result),
-                is_error=self._take(take_flag, is_error),
-                exit_code=self._take(take_code, exit_code),
-                timed_out=self._take(take_flag, timed_out),
-                duration_ms=self._take(take_duration, "duration_ms", duration_ms),
+                arguments=checks.write_payload(arguments),
+                result=checks.write_payload(result),
+                is_error=self._take(checks.take_flag, is_error),
+                exit_code=self._take(checks.take_code, exit_code),
+                timed_out=self._take(checks.take_flag, timed_out),
+                duration_ms=self._take(checks.take_duration, "duration_ms", duration_ms),
             )
             number = self._tape.line_up(event)
         self._tape.write(number)
@@ -294,8 +275,8 @@ class SessionTracker:
 
     def finish(self, outcome: OutcomeName | None = None, *, why: str | None = None) -> SessionStats:
         """End the session, with its outcome if the program knows it; return its figures."""
-        known: OutcomeName | None = self._take(take_outcome, outcome)
-        said = None if why is None else mend(format_payload(why))
+        known: OutcomeName | None = self._take(checks.take_outcome, outcome)
+        said = None if why is None else checks.mend(checks.format_payload(why))
         self._end(how="left" if known is None else "told", outcome=known, why=said)
         return self.stats()
 
@@ -306,11 +287,11 @@ class SessionTracker:
         if error is None:
             self._end(how="left", outcome=None, why=None)
             return
-        is_interrupted = was_interrupted(error)
+        is_interrupted = checks.was_interrupted(error)
         self._end(
             how="interrupted" if is_interrupted else "left",
             outcome=None if is_interrupted else "failure",
-            why=format_error(error),
+            why=checks.format_error(error),
         )
 
     def _end(self, *, how: How, outcome: OutcomeName | None, why: str | None) -> None:
@@ -342,12 +323,12 @@ class SessionTracker:
         except RelightError as error:
             self._miss(error.message)
         except Exception as error:  # noqa: BLE001 - a recorder must never break what it records
-            self._miss(format_error(error))
+            self._miss(checks.format_error(error))
         return None
 
     def _take_session(self, value: object) -> str | None:
         """The id of a session, which also names its tape, without secrets."""
-        named = take_id(value)
+        named = checks.take_id(value)
         return redact_text(named, key=self.store.redaction_key) if named else None
 
     def _miss(self, reason: str) -> None:
@@ -369,6 +350,6 @@ class SessionTracker:
 
 def _current_folder() -> str | None:
     try:
-        return mend(os.getcwd())  # noqa: PTH109 - a plain str
+        return checks.mend(os.getcwd())  # noqa: PTH109 - a plain str
     except OSError:  # the folder was removed
         return None

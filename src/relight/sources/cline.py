@@ -29,10 +29,10 @@ from relight.model import (
     Usage,
 )
 from relight.prices import charged_cost
-from relight.sources.events import Event, Returned, Said, make_called
+from relight.sources.events import Event, Returned, Said
 from relight.sources.files import find_files, join_origins, look_at, pass_origin, read_document
 from relight.sources.reading import BAD_LINE, Reader, content_text, first_line, write_value
-from relight.sources.sessions import see
+from relight.sources.sessions import make_called, see
 from relight.times import read_time
 
 NAME = "cline"
@@ -210,11 +210,8 @@ class ClineReader(Reader):
             return
         yield Said(session, "assistant", text, turn, at=at)
         for one in asked:
-            name = str(one.get("id"))
-            given = write_value(one.get("input"))
-            yield make_called(
-                session, turn, name, tool=one.get("name"), arguments=given, at=at, turn=turn
-            )
+            name, tool, given = one.get("id"), one.get("name"), one.get("input")
+            yield make_called(session, turn, name, tool, given, at=at, turn=turn)
 
 
 def _read_session(line: ManifestLine) -> Session:

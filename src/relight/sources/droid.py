@@ -28,7 +28,7 @@ from relight.model import (
     Total,
     Usage,
 )
-from relight.sources.events import Compacted, Event, Measured, Returned, Said, make_called
+from relight.sources.events import Compacted, Event, Measured, Returned, Said
 from relight.sources.files import (
     find_files,
     join_origins,
@@ -37,8 +37,8 @@ from relight.sources.files import (
     read_document,
     read_pieces,
 )
-from relight.sources.reading import content_text, first_line, write_value
-from relight.sources.sessions import SessionReader, SessionState
+from relight.sources.reading import content_text, first_line
+from relight.sources.sessions import SessionReader, SessionState, make_called
 from relight.times import read_time
 
 NAME = "droid"
@@ -212,9 +212,8 @@ class DroidReader(SessionReader[DroidState]):
         answer = f"{session}:{line.id}"
         yield Said(session, "assistant", text, answer, at=at)
         for one in asked:
-            name = str(one.get("id"))
-            given = write_value(one.get("input"))
-            yield make_called(session, answer, name, tool=one.get("name"), arguments=given, at=at)
+            name, tool, given = one.get("id"), one.get("name"), one.get("input")
+            yield make_called(session, answer, name, tool, given, at=at)
 
 
 OUTCOMES: dict[str, Ending] = {

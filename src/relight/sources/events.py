@@ -201,32 +201,6 @@ def _name(own: str | None, key: str) -> str:
     return key if own is None else own
 
 
-def make_called(
-    session: str,
-    answer: str,
-    name: str,
-    *,
-    tool: object,
-    arguments: str | None,
-    at: int | None,
-    turn: str | None = None,
-) -> Called:
-    """The call with this name in an answer; `turn` is the answer's, if it has its own.
-
-    Servers number the calls of each answer from 0, so the key has both.
-    """
-    call = ToolCall(
-        key=f"{answer}:{name}",
-        name=f"{session}:{name}",
-        session=session,
-        turn=turn,
-        tool=str(tool or ""),
-        at=at,
-        arguments=arguments,
-    )
-    return Called(call, name, answer)
-
-
 def failed_turn(
     key: str,
     session: str,

@@ -16,7 +16,7 @@ from msgspec import Struct
 from relight.chat.messages import decode_mended
 from relight.chat.usage import FoundUsage, counted_usage, exclusive_usage
 from relight.model import Count, Ending, Session, Turn
-from relight.sources.events import Event, Measured, Returned, Said, failed_turn, make_called
+from relight.sources.events import Event, Measured, Returned, Said, failed_turn
 from relight.sources.gemini_parts import (
     MessagePart,
     PartResponse,
@@ -24,8 +24,8 @@ from relight.sources.gemini_parts import (
     is_context,
     join_texts,
 )
-from relight.sources.reading import BAD_LINE, first_line, write_value
-from relight.sources.sessions import SessionReader, SessionState
+from relight.sources.reading import BAD_LINE, first_line
+from relight.sources.sessions import SessionReader, SessionState, make_called
 from relight.times import read_time
 
 FOLDER = "chats"
@@ -204,10 +204,7 @@ class GeminiReader(SessionReader[ChatState]):
         session = self.state.session or ""
         key = f"{turn}:{call.id}"
         if self._is_new(f"called {key}"):
-            given = write_value(call.args)
-            yield make_called(
-                session, turn, call.id, tool=call.name, arguments=given, at=at, turn=turn
-            )
+            yield make_called(session, turn, call.id, call.name, call.args, at=at, turn=turn)
         if call.status in ENDED and self._is_new(f"returned {key}"):
             found = next(find_responses(call.result), None)
             shown = found or PartResponse(name=call.name, response=join_texts(call.result))

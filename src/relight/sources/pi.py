@@ -24,10 +24,9 @@ from relight.sources.events import (
     Returned,
     Said,
     failed_turn,
-    make_called,
 )
-from relight.sources.reading import BAD_LINE, content_text, first_line, write_value
-from relight.sources.sessions import SessionReader, SessionState
+from relight.sources.reading import BAD_LINE, content_text, first_line
+from relight.sources.sessions import SessionReader, SessionState, make_called
 from relight.times import read_time
 
 EXIT_CODE = re.compile(r"Command exited with code (-?\d{1,9})\s*\Z")
@@ -187,11 +186,8 @@ class PiReader(SessionReader[SessionState]):
             )
         yield Said(session, "assistant", text, turn, at=began_at)
         for one in calls:
-            name = str(one.get("id"))
-            given = write_value(one.get("arguments"))
-            yield make_called(
-                session, turn, name, tool=one.get("name"), arguments=given, at=at, turn=turn
-            )
+            name, tool, given = one.get("id"), one.get("name"), one.get("arguments")
+            yield make_called(session, turn, name, tool, given, at=at, turn=turn)
 
     def _read_result(self, message: EntryMessage, at: int | None) -> Iterator[Event]:
         session, text = self.state.session or "", content_text(message.content)

@@ -25,12 +25,11 @@ from relight.sources.events import (
     Said,
     as_copied,
     failed_turn,
-    make_called,
 )
 from relight.sources.files import find_files
 from relight.sources.gemini_parts import MessagePart, find_responses, is_context, join_texts
-from relight.sources.reading import ReaderState, StatefulReader, first_line, write_value
-from relight.sources.sessions import see
+from relight.sources.reading import ReaderState, StatefulReader, first_line
+from relight.sources.sessions import make_called, see
 from relight.times import read_time
 
 FOLDERS = {"chats", "subagents"}
@@ -193,8 +192,7 @@ class QwenReader(StatefulReader[RecordState]):
         yield Said(session, "assistant", text, turn, at=at)
         for number, one in enumerate(asked):
             name = one.id or f"{turn}#{number}"
-            given = write_value(one.args)
-            yield make_called(session, turn, name, tool=one.name, arguments=given, at=at, turn=turn)
+            yield make_called(session, turn, name, one.name, one.args, at=at, turn=turn)
 
     def _read_results(self, line: RecordLine, session: str, at: int | None) -> Iterator[Event]:
         outcome = line.toolCallResult or CallOutcome()

@@ -4,9 +4,9 @@ from typing import ClassVar, Literal, TypeVar
 
 from msgspec.structs import replace
 
-from relight.model import Ending, Session
-from relight.sources.events import as_copied
-from relight.sources.reading import ReaderState, StatefulReader, last_words
+from relight.model import Ending, Session, ToolCall
+from relight.sources.events import Called, as_copied
+from relight.sources.reading import ReaderState, StatefulReader, last_words, write_value
 
 
 def see(
@@ -33,6 +33,32 @@ def see(
         prompted_at=at if ending == "prompt" else None,
         answer=last_words(answer),
     )
+
+
+def make_called(
+    session: str,
+    answer: str,
+    name: object,
+    tool: object,
+    arguments: object,
+    *,
+    at: int | None,
+    turn: str | None = None,
+) -> Called:
+    """The call with this name in an answer; `turn` is the answer's, if it has its own.
+
+    Servers number the calls of each answer from 0, so the key has both.
+    """
+    call = ToolCall(
+        key=f"{answer}:{name}",
+        name=f"{session}:{name}",
+        session=session,
+        turn=turn,
+        tool=str(tool or ""),
+        at=at,
+        arguments=write_value(arguments),
+    )
+    return Called(call, str(name), answer)
 
 
 class SessionState(ReaderState):
