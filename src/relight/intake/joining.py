@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -115,45 +116,41 @@ def _list_aims(target: TeamTarget) -> tuple[Any, ...]:
 
 
 def join_as_own(
-    line: Line, store: Store, *, name: str, share: Share, labels: Sequence[str] = ()
-) -> Joined:
-    """Join; a copy of another machine's home gets its own id first."""
-    try:
-        return send_join(line, store, name=name, share=share, labels=labels)
-    except CopiedTargetError:
-        return join_as_copy(line, store, name=name, share=share, labels=labels)
-
-
-def join_as_copy(
-    line: Line, store: Store, *, name: str, share: Share, labels: Sequence[str] = ()
-) -> Joined:
-    """Join with a new id, as a copy of the machine that had this id until now."""
-    first = read_own_id(store)
-    renew_own_id(store)
-    return send_join(line, store, name=name, share=share, labels=labels, copied_from=first)
-
-
-def send_join(
     line: Line,
     store: Store,
     *,
     name: str,
     share: Share,
     labels: Sequence[str] = (),
-    copied_from: str | None = None,
+    is_copy: bool = False,
 ) -> Joined:
-    """Send this machine's name and what it shares to the server; return its response."""
+    """Send this machine's name and what it shares to the server; return its response.
+
+    A copy of another machine's home, which had its id until now, gets its own id first.
+    """
+    first = read_own_id(store)
+    if is_copy:
+        renew_own_id(store)
     request = JoinRequest(
         store_id=read_own_id(store),
         name=name,
         share=share,
         marks=read_push_marks(store),
         labels=list(labels),
-        copied_from=copied_from,
+        copied_from=first if is_copy else None,
     )
-    found = msgspec.json.decode(line.send("POST", "/api/v1/join", request), type=Joined)
+    try:
+        answer = line.send("POST", "/api/v1/join", request)
+    except CopiedTargetError:
+        if is_copy:
+            raise
+        return join_as_copy(line, store, name=name, share=share, labels=labels)
+    found = msgspec.json.decode(answer, type=Joined)
     write_mark(store, found.store_id, found.mark)
     return found
+
+
+join_as_copy = partial(join_as_own, is_copy=True)
 
 
 def leave(store: Store, *, forget: bool, line: Line | None = None) -> int | None:

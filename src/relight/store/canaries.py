@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 
 from msgspec import Struct
-from msgspec.structs import astuple, replace
+from msgspec.structs import asdict, replace
 
 from relight.store import Store
 from relight.store.queries.comparison import RESULT, RUNS
-from relight.store.sql import Connection, find_first, find_next_id, insert
+from relight.store.sql import Connection, find_first, find_next_id, insert, insert_values
 
 _OPEN = "state in ('running', 'promoted')"
 
@@ -143,11 +143,8 @@ def add_deal(database: Connection, row: DealRow) -> None:
     # no deal has the run None
     if find_first(database, "select 1 from canary_deal where run_id = ?", (row.run_id,)):
         return
-    database.execute(
-        "insert into canary_deal (id, canary_id, dealt_at, is_candidate, run_id)"
-        " values (?, ?, ?, ?, ?)",
-        (find_next_id(database, "canary_deal"), *astuple(row)),
-    )
+    number = find_next_id(database, "canary_deal")
+    insert_values(database, "canary_deal", {"id": number, **asdict(row)})
 
 
 def find_open_deal(store: Store, canary_id: int) -> DealRow | None:
@@ -255,12 +252,8 @@ def count_ended(store: Store, job: str) -> int:
 
 def add_switch(database: Connection, row: SwitchRow) -> None:
     """Write a change of a job's model."""
-    database.execute(
-        "insert into job_switch"
-        " (id, job, at, from_model, to_model, made_by, reason, canary_id)"
-        " values (?, ?, ?, ?, ?, ?, ?, ?)",
-        (find_next_id(database, "job_switch"), *astuple(row)),
-    )
+    number = find_next_id(database, "job_switch")
+    insert_values(database, "job_switch", {"id": number, **asdict(row)})
 
 
 def read_switches(store: Store, job: str) -> list[SwitchRow]:

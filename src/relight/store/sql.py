@@ -25,7 +25,6 @@ from msgspec.structs import astuple
 from relight.errors import RefusedValueError, StoreError, UnavailableError
 
 S = TypeVar("S", bound=Struct)
-EVERY = "select *"
 META = "select value from meta where key = ?"
 # errors whose cause lies in the database, not in the values to be written
 TROUBLE = (sqlite3.OperationalError, sqlite3.DatabaseError)
@@ -125,6 +124,13 @@ def insert(
         database.executemany(statement, map(astuple, rows))
 
 
+def insert_values(database: Connection, table: str, values: Mapping[str, Any]) -> None:
+    """Insert one row by the names of its columns."""
+    marks = ", ".join("?" * len(values))
+    statement = f"insert into {table} ({', '.join(values)}) values ({marks})"
+    database.execute(statement, list(values.values()))
+
+
 def merge_rows(database: Connection, table: str, rows: Sequence[Any], *, rule: str) -> None:
     """Write rows of turns or calls; `rule` assigns what changes in a row that is there already."""
     if isinstance(database, sqlite3.Connection):
@@ -163,8 +169,8 @@ def read(
 
     `formats` are functions that turn the value of a column into that of its field.
     """
-    if statement.startswith(EVERY):
-        statement = f"select {column_list(shape)}{statement.removeprefix(EVERY)}"
+    if statement.startswith("select *"):
+        statement = statement.replace("*", column_list(shape), 1)
     cursor = database.execute(statement, values)
     if (shape, statement) not in _checked:
         _check_columns(shape, statement, cursor)

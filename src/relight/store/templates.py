@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct, convert
+from msgspec import Struct
 
 from relight.store import Store
 from relight.store.sql import (
@@ -12,7 +12,7 @@ from relight.store.sql import (
     divide,
     find_first,
     find_next_id,
-    insert,
+    insert_values,
     list_marks,
     list_values,
     read,
@@ -116,15 +116,6 @@ class VersionName(Struct, frozen=True):
     version: int
     retired_at: int | None
     retired_why: str | None
-
-
-class _TemplateRow(Struct, frozen=True):
-    id: int
-    name: str
-    project: str | None
-    category: str
-    created_at: int
-    proposed_at: int | None
 
 
 def _name_column(name: str) -> str:
@@ -303,7 +294,8 @@ def find_next_version(database: Connection, template_id: int) -> int:
 
 def insert_template(database: Connection, template: Template) -> None:
     """Insert the row of a new template, without its version."""
-    insert(database, "template", [convert(template, _TemplateRow, from_attributes=True)])
+    columns = ("id", "name", "project", "category", "created_at", "proposed_at")
+    insert_values(database, "template", {name: getattr(template, name) for name in columns})
 
 
 def update_template(database: Connection, template: Template) -> None:
@@ -325,11 +317,7 @@ def insert_version(database: Connection, template: Template) -> None:
     row |= {name: msgspec.json.encode(row[name]).decode() for name in _STRUCTURED}
     for name in ("words", "provenance"):
         row[name] = msgspec.json.encode(row[name]).decode() if row[name] else None
-    row["template_id"] = template.id
-    marks = ", ".join("?" * len(row))
-    database.execute(
-        f"insert into template_version ({', '.join(row)}) values ({marks})", list(row.values())
-    )
+    insert_values(database, "template_version", row | {"template_id": template.id})
 
 
 def set_state(
