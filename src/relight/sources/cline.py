@@ -194,7 +194,7 @@ class ClineReader(Reader):
         text = content_text([one for one in blocks if one.get("type") == "text"])
         asked = [one for one in blocks if one.get("type") == "tool_use"]
         ending: Ending = "call" if asked else "answer" if (text or "").strip() else "empty"
-        yield see(Session(key=session, model=model.id), at, ending, answer=text)
+        yield see(Session(key=session, model=model.id, answer=text), at, ending)
         usage = (message.metrics or MessageMetrics()).read()
         yield Turn(
             key=turn,

@@ -148,7 +148,7 @@ class GeminiReader(SessionReader[ChatState]):
         self.owner = state.session = own
         at = read_time(line.startTime)
         project = line.directories[0] if line.directories else None
-        return msgspec.structs.replace(self.see(at), project=project)
+        return self.see(at, project=project)
 
     def _read_change(self, change: ChatChange) -> Iterator[Event]:
         """The folder, from the context at the start; other messages have separate lines."""

@@ -144,7 +144,7 @@ class PiReader(SessionReader[SessionState]):
         self.owner = state.session = session
         state.born_at = at
         state.parent = find_session_id(line.parentSession)
-        return msgspec.structs.replace(self.see(at), project=line.cwd)
+        return self.see(at, project=line.cwd)
 
     def _read_answer(
         self, line: EntryLine, message: EntryMessage, at: int | None

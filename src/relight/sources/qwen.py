@@ -131,14 +131,7 @@ class QwenReader(StatefulReader[RecordState]):
                 yield from self._read_system(line, session, at)
 
     def _see(
-        self,
-        line: RecordLine,
-        session: str,
-        at: int | None,
-        ending: Ending | None,
-        *,
-        title: str | None = None,
-        answer: str | None = None,
+        self, line: RecordLine, session: str, at: int | None, ending: Ending, **facts: Any
     ) -> Session:
         """The session of a record; one that a fork copied says nothing of the fork's own time."""
         copied = line.forkedFrom
@@ -149,12 +142,12 @@ class QwenReader(StatefulReader[RecordState]):
             parent_kind="subagent" if line.agentId else None,
             project=line.cwd,
             branch=line.gitBranch or None,
-            title=title,
             model=line.model,
             version=line.version,
+            **facts,
         )
         if copied is None or line.agentId:
-            return see(shown, at, ending, answer=answer)
+            return see(shown, at, ending)
         return as_copied(shown, None if at is None or line.type != "assistant" else at + 1)
 
     def _read_prompt(self, line: RecordLine, session: str, at: int | None) -> Iterator[Event]:

@@ -195,17 +195,14 @@ class Collector:
         self.reports: dict[str, Turn] = {}
         self.calls: dict[str, ToolCall] = {}
         self.totals: dict[str, Total] = {}
-        self.jobs: list[Job] = []
-        self.runs: list[Run] = []
-        self.latencies: list[Latency] = []
         self.skills: dict[str, SkillEntry] = {}
         self.passages: list[Passage] = []
         self.messages: dict[str, int] = {}
-        self.timings: list[Timing] = []
         self.limits: dict[tuple[str, str, int], LimitReport] = {}
         self.compactions: list[Compacted] = []
-        self.bad_lines: dict[int, str] = {}
         self.open_calls = open_calls
+        # what is kept as it comes
+        self.parsed = Parsed(owner=None, state=b"")
         self._early_results: dict[str, Returned] = {}
 
     def read_lines(
@@ -220,7 +217,7 @@ class Collector:
                 for event in read_line(line):
                     takers[type(event)](self, event)
             except BAD_LINE as error:
-                self.bad_lines[number] = str(error) or type(error).__name__
+                self.parsed.bad_lines[number] = str(error) or type(error).__name__
 
     def take(self, event: Event) -> None:
         self.takers[type(event)](self, event)
@@ -313,10 +310,10 @@ class Collector:
         ToolCall: _take_call,
         Total: lambda self, total: self.totals.update({total.key: total}),
         SkillEntry: _take_skill,
-        Job: lambda self, job: self.jobs.append(job),
-        Run: lambda self, run: self.runs.append(run),
-        Latency: lambda self, latency: self.latencies.append(latency),
-        Timing: lambda self, timing: self.timings.append(timing),
+        Job: lambda self, job: self.parsed.jobs.append(job),
+        Run: lambda self, run: self.parsed.runs.append(run),
+        Latency: lambda self, latency: self.parsed.latencies.append(latency),
+        Timing: lambda self, timing: self.parsed.timings.append(timing),
         # the last report on a window holds
         LimitReport: lambda self, one: self.limits.update(
             {(one.session, one.kind, one.ends_at): one}
@@ -324,7 +321,8 @@ class Collector:
     }
 
     def finish(self, owner: str | None, state: bytes) -> Parsed:
-        return Parsed(
+        return msgspec.structs.replace(
+            self.parsed,
             owner=owner,
             state=state,
             sessions=[merge_sessions(found) for found in self.sessions.values()],
@@ -332,16 +330,11 @@ class Collector:
             reports=list(self.reports.values()),
             calls=list(self.calls.values()),
             totals=list(self.totals.values()),
-            jobs=self.jobs,
-            runs=self.runs,
-            latencies=self.latencies,
             skills=list(self.skills.values()),
             passages=self.passages,
             messages=self.messages,
-            timings=self.timings,
             limits=list(self.limits.values()),
             compactions=[(one.session, one.at) for one in self.compactions if one.at is not None],
-            bad_lines=self.bad_lines,
         )
 
 

@@ -1,6 +1,6 @@
 """The facts about a session in one record: what was done or said, and when."""
 
-from typing import ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from msgspec.structs import replace
 
@@ -14,7 +14,6 @@ def see(
     at: int | None,
     ending: Ending | None = None,
     *,
-    answer: str | None = None,
     ended_at: int | None = None,
     born_at: int | None = None,
 ) -> Session:
@@ -31,7 +30,7 @@ def see(
         ended_at=last_at,
         ending=ending,
         prompted_at=at if ending == "prompt" else None,
-        answer=last_words(answer),
+        answer=last_words(session.answer),
     )
 
 
@@ -79,21 +78,14 @@ class SessionReader(StatefulReader[Sn]):
     # the kind of a session that has a parent
     parent_kind: ClassVar[Literal["subagent", "fork"]] = "subagent"
 
-    def see(
-        self,
-        at: int | None,
-        ending: Ending | None = None,
-        *,
-        title: str | None = None,
-        answer: str | None = None,
-    ) -> Session:
-        """The file's session as a record of this time shows it."""
+    def see(self, at: int | None, ending: Ending | None = None, **facts: Any) -> Session:
+        """The file's session as a record of this time shows it, with further facts."""
         state = self.state
         session = Session(
             key=state.session or "",
             parent=state.parent,
             parent_kind=self.parent_kind if state.parent else None,
-            title=title,
             model=state.model,
+            **facts,
         )
-        return see(session, at, ending, answer=answer, born_at=state.born_at)
+        return see(session, at, ending, born_at=state.born_at)

@@ -6,6 +6,7 @@ Running totals restart, repeat, and are inherited, so only single responses are 
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 from msgspec import field
 from msgspec.structs import replace
@@ -146,29 +147,20 @@ class CodexReader(StatefulReader[RolloutState]):
         if spawner := find_spawner(payload):
             state.parent, state.parent_kind = spawner, "subagent"
         branch = payload.git.get("branch") if isinstance(payload.git, dict) else None
-        known = self._see(None, version=payload.cli_version)
-        yield replace(known, branch=branch if isinstance(branch, str) else None)
+        branch = branch if isinstance(branch, str) else None
+        yield self._see(None, version=payload.cli_version, branch=branch)
 
-    def _see(
-        self,
-        at: int | None,
-        *,
-        version: str | None = None,
-        title: str | None = None,
-        ending: Ending | None = None,
-        answer: str | None = None,
-    ) -> Session:
+    def _see(self, at: int | None, ending: Ending | None = None, **facts: Any) -> Session:
         state = self.state
         shown = Session(
             key=state.session or "",
             parent=state.parent,
             parent_kind=state.parent_kind,  # type: ignore[arg-type]
             project=state.project,
-            title=title,
             model=state.model,
-            version=version,
+            **facts,
         )
-        return see(shown, at, ending, answer=answer)
+        return see(shown, at, ending)
 
     def _watch_replay(self, turn_id: str) -> None:
         """Note whether a fork repeats its parent's records: turns begun before the file was."""
@@ -249,7 +241,7 @@ class CodexReader(StatefulReader[RolloutState]):
             if not self.state.has_tasks:
                 yield from self._read_unanswered()
             self._ask(at)
-            yield self._see(at, title=first_line(own[0]), ending="prompt")
+            yield self._see(at, "prompt", title=first_line(own[0]))
             self.state.last_role = "user"
             yield Said(session, "user", "\n".join(own), at=at)
         if len(own) < len(texts):

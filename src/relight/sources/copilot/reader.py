@@ -8,7 +8,7 @@ the session that made the call. A shell command that fails is a success with an 
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 from msgspec import Struct
@@ -157,26 +157,18 @@ class CopilotReader(StatefulReader[CopilotState]):
         return f"{self._find_session(line)}:{call_id}"
 
     def _see(
-        self,
-        line: EventLine,
-        at: int | None,
-        ending: Ending | None = None,
-        *,
-        title: str | None = None,
-        answer: str | None = None,
-        is_typed: bool = True,
+        self, line: EventLine, at: int | None, ending: Ending | None = None, **facts: Any
     ) -> Session:
         state = self.state
         shown = Session(
             key=self._find_session(line),
             parent=state.session if line.agentId else None,
             parent_kind="subagent" if line.agentId else None,
-            title=title,
             model=None if line.agentId else state.model,
+            **facts,
         )
         born_at = None if line.agentId else state.born_at
-        seen = see(shown, at, ending, answer=answer, born_at=born_at)
-        return seen if is_typed else msgspec.structs.replace(seen, prompted_at=None)
+        return see(shown, at, ending, born_at=born_at)
 
     def _read_begin(self, data: BeginData, at: int | None) -> Session:
         self.state.model = data.selectedModel or self.state.model
@@ -199,7 +191,8 @@ class CopilotReader(StatefulReader[CopilotState]):
         is_typed = data.source in TYPED and not data.isAutopilotContinuation
         # what a parent asks of its sub-agent is the sub-agent's title
         title = first_line(data.content) if is_typed or line.agentId else None
-        yield self._see(line, at, "prompt", title=title, is_typed=is_typed)
+        seen = self._see(line, at, "prompt", title=title)
+        yield seen if is_typed else msgspec.structs.replace(seen, prompted_at=None)
         yield Said(self._find_session(line), "user", data.content, at=at, is_typed=is_typed)
 
     def _read_usage(self, used: CallUsage, line: EventLine, at: int | None) -> Iterator[Event]:

@@ -211,10 +211,10 @@ class OpenCodeReader(StatefulReader[DatabaseState]):
     ) -> Session:
         """The session of a message; one that a fork copied says only that it was copied."""
         own = self.state.row
-        shown = Session(key=row.session_id, model=row.data.modelID)
+        shown = Session(key=row.session_id, model=row.data.modelID, answer=answer)
         born_at = own.time_created if own else None
         made_at = row.time_created
-        return see(shown, made_at, ending, answer=answer, ended_at=at, born_at=born_at)
+        return see(shown, made_at, ending, ended_at=at, born_at=born_at)
 
     def _is_new(self, row: OpenCodeMessage, what: str) -> bool:
         """True if this was not read before; an incomplete message comes again and again."""
