@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from datetime import UTC, tzinfo
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 from relight.config import Config, find_home, read_config
 from relight.errors import RelightError
@@ -42,6 +42,9 @@ UPKEEP: dict[Upkeep, str] = {
     "shorten_log": "pragma wal_checkpoint(truncate)",
     "sync": "pragma synchronous = full",  # a commit outlives a power failure, from now on
 }
+
+
+C = TypeVar("C", bound=Connection)
 
 
 class Store:
@@ -386,8 +389,8 @@ def use_log(connection: sqlite3.Connection, *, wait_seconds: float) -> None:
 
 
 @contextmanager
-def closed_on_error(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """The connection, closed if its file turns out to be unusable."""
+def closed_on_error(connection: C) -> Iterator[C]:
+    """The connection, closed if its database turns out to be unusable."""
     try:
         yield connection
     except BaseException:  # also on Ctrl-C: no connection stays open

@@ -15,7 +15,7 @@ from typing import Any
 from relight.config import Config
 from relight.errors import RefusedValueError, RelightError, StoreError, UnavailableError
 from relight.locks import make_folder
-from relight.store import BUSY_SECONDS, SCHEMA, Store, Upkeep, Written
+from relight.store import BUSY_SECONDS, SCHEMA, Store, Upkeep, Written, closed_on_error
 from relight.store.changes import ChangeWatcher
 from relight.store.postgres_marks import arrange_values, write_marks
 from relight.store.sql import Connection, Cursor, ReadRows
@@ -345,13 +345,10 @@ def open_postgres(
 ) -> PostgresStore:
     """Return the store at `[store] url`; raise if it has another schema than this version."""
     make_folder(config.home)
-    connection = connect(config, can_write=can_write, wait_seconds=wait_seconds)
-    try:
+    opened = connect(config, can_write=can_write, wait_seconds=wait_seconds)
+    with closed_on_error(opened) as connection:
         check_schema(connection)
         return PostgresStore(config, connection, can_write=can_write)
-    except BaseException:  # also on Ctrl-C: no connection stays open
-        connection.close()
-        raise
 
 
 def read_schema(connection: Connection) -> int:

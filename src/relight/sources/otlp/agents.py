@@ -184,16 +184,16 @@ def _read_claude_failure(event: ReceivedEvent) -> Turn:
 def _fail(event: ReceivedEvent, text: str, status: int | None, *, duration_ms: int | None) -> Turn:
     """A refused or failed call, keyed by its time: one request may fail several times."""
     at = event.ended_at or event.at
-    turn = failed_turn(
+    return failed_turn(
         f"{event.session}!{event.name_time(at)}",
         event.session,
         text,
         at=at,
         status=status,
         model=_find_text(event, "model"),
+        duration_ms=duration_ms,
+        request=_find_text(event, "request_id"),
     )
-    request = _find_text(event, "request_id")
-    return msgspec.structs.replace(turn, duration_ms=duration_ms, request=request)
 
 
 def _find_text(event: ReceivedEvent, name: str) -> str | None:
