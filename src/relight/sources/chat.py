@@ -23,10 +23,9 @@ from relight.model import (
     OutcomeName,
     Piece,
     Session,
-    ToolCall,
     Turn,
 )
-from relight.sources.events import Called, Event, Returned, Said, Transcript
+from relight.sources.events import Event, Returned, Said, Transcript
 from relight.sources.exported import decode_exported, read_exported
 from relight.sources.files import BOM, read_pieces
 from relight.sources.reading import (
@@ -36,8 +35,8 @@ from relight.sources.reading import (
     content_text,
     first_line,
     last_words,
-    write_value,
 )
+from relight.sources.sessions import make_called
 from relight.times import read_time
 
 NAME = "chat"
@@ -256,18 +255,10 @@ def _read_answer(
             usage=found.usage,
             usage_status=found.status,
         )
+    payer = turn if session.usage is None else f"{key}#total"
     for call in message.tool_calls or ():
-        asked = ToolCall(
-            # programs number the calls of each answer from 0: call_0, call_1 …
-            key=f"{turn}:{call.id}",
-            name=f"{key}:{call.id}",
-            session=key,
-            turn=turn if session.usage is None else f"{key}#total",
-            tool=call.function.name,
-            at=at,
-            arguments=write_value(call.function.arguments),
-        )
-        yield Called(asked, call.id, turn)
+        tool, given = call.function.name, call.function.arguments
+        yield make_called(key, turn, call.id, tool, given, at=at, turn=payer)
 
 
 def _read_result(

@@ -46,7 +46,6 @@ from relight.sources.copilot.lines import (
 )
 from relight.sources.events import (
     Attributed,
-    Called,
     Compacted,
     Event,
     Measured,
@@ -56,7 +55,7 @@ from relight.sources.events import (
     failed_turn,
 )
 from relight.sources.reading import ReaderState, StatefulReader, first_line
-from relight.sources.sessions import see
+from relight.sources.sessions import make_called, see
 from relight.times import read_time
 
 FILE = "events.jsonl"
@@ -248,20 +247,12 @@ class CopilotReader(StatefulReader[CopilotState]):
                 usage=Usage(output=data.outputTokens),
                 usage_status="partial",
             )
-        calls = [
-            ToolCall(
-                key=f"{answer}:{one.toolCallId}",
-                name=self._name_call(line, one.toolCallId),
-                session=session,
-                turn=turn,
-                tool=one.name,
-                at=at,
-                arguments=msgspec.json.encode(one.arguments).decode() if one.arguments else None,
-            )
-            for one in asked
-        ]
-        for call, one in zip(calls, asked, strict=True):
-            yield Called(call, one.toolCallId, answer)
+        calls = []
+        for one in asked:
+            given = msgspec.json.encode(one.arguments).decode() if one.arguments else None
+            call = make_called(session, answer, one.toolCallId, one.name, given, at=at, turn=turn)
+            calls.append(call.call)
+            yield call
         if calls and turn is None:
             self.state.asked[name] = calls
 
