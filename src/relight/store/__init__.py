@@ -365,8 +365,8 @@ def connect(path: Path, *, wait_seconds: float = BUSY_SECONDS) -> sqlite3.Connec
         connection.execute("pragma synchronous = normal")
         connection.execute("pragma cache_size = -16000")
         # a checkpoint waits for the disk, and writes a page once however often it changed before:
-        # one for 16 MB, not for each 4
-        connection.execute("pragma wal_autocheckpoint = 4000")
+        # one for 32 MB, not for each 4
+        connection.execute("pragma wal_autocheckpoint = 8000")
         connection.execute("pragma temp_store = memory")
         return connection
 

@@ -35,7 +35,9 @@ HAS_NOTES = """
     select 1 from unreadable where origin_id = ? and part = ?
     union all select 1 from set_aside where origin_id = ? and part = ?
 """
-LEVEL = 1  # a tenth larger than level 3, in three quarters of the time
+# Level 1 with a larger table of matches of at least 6 bytes, and a window of 1 MB: 1 to 4 % smaller
+# than level 1 in the same time. Level 3 is another 4 % smaller, in a fifth more time.
+COMPRESSION = {"compression_level": 1, "window_log": 20, "hash_log": 16, "min_match": 6}
 
 
 class MarkRow(Struct, frozen=True):
@@ -268,8 +270,8 @@ def compress(records: bytes) -> bytes:
     """Return compressed records with a checksum of four bytes."""
     if not hasattr(_of_thread, "compressor"):
         zstd = load_zstd()
-        setting = zstd.CompressionParameter
-        options = {setting.compression_level: LEVEL, setting.checksum_flag: 1}
+        numbers = {**COMPRESSION, "checksum_flag": 1}
+        options = {zstd.CompressionParameter[name]: one for name, one in numbers.items()}
         _of_thread.compressor = zstd.ZstdCompressor(options=options)
     compressor = _of_thread.compressor
     compressed: bytes = compressor.compress(records, mode=compressor.FLUSH_FRAME)
