@@ -20,6 +20,7 @@ from relight.work.agent.loop import run_agent
 from relight.work.agent.models import OneModel
 from relight.work.agent.tools import TOOLS
 from relight.work.moa.openai_client import MoA
+from relight.work.run_spec import RunSpec
 
 RECORDED_TURNS = 1000
 MIXED_TURNS = 12
@@ -98,8 +99,8 @@ def measure_loop(folder: Path, url: str) -> float:
         took = []
         for _ in range(3):
             rec = relight.record(store, model="task")
-            model, work = OneModel(endpoint), folder / "work"
-            run = partial(run_agent, "Do it", model=model, rec=rec, folder=work)
+            spec = RunSpec(model=endpoint.model, folder=folder / "work")
+            run = partial(run_agent, "Do it", spec, model=OneModel(endpoint), rec=rec)
             took.append(clock(run) * 1000 / (TASK_TURNS + 1))
     return min(took) - measure_server(url, text)
 

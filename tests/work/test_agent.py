@@ -27,6 +27,7 @@ from relight.work.agent.limits import Budget
 from relight.work.agent.loop import AgentResult, run_agent
 from relight.work.agent.models import OneModel
 from relight.work.agent.tools import TOOLS, execute_call
+from relight.work.run_spec import RunSpec
 from scripted import Reply, Server, call
 
 
@@ -42,7 +43,8 @@ def run(
 ) -> AgentResult:
     endpoint = Endpoint(model="gpt-5.1", base_url=server.base_url, attempts=attempts)
     rec = record(store, "run", model="gpt-5.1", project=str(folder))
-    return run_agent("Do the task", model=OneModel(endpoint), rec=rec, folder=folder, **options)
+    spec = RunSpec(model="gpt-5.1", folder=folder, **options)
+    return run_agent("Do the task", spec, model=OneModel(endpoint), rec=rec)
 
 
 def test_files_are_read_written_patched_and_searched(tmp_path: Path) -> None:

@@ -23,17 +23,21 @@ from relight.reports.sessions import find_session, read_session
 from relight.store import Store
 from relight.work.agent.context import ToolContext, ToolResult, make_context
 from relight.work.agent.limits import Budget, SpiralGuard
-from relight.work.agent.loop import AgentResult, run_agent
+from relight.work.agent.loop import AgentResult, OnEvent, run_agent
 from relight.work.agent.models import MixedModel, Model, OneModel
 from relight.work.agent.tools import TOOLS, Tool, execute_call
 from relight.work.moa.mixture import Mixture, find_preset
 from relight.work.moa.traces import open_tracer
+from relight.work.run_spec import RunSpec
 from scripted import Reply, Server, call
 
 
-def run(store: Store, model: Model, folder: Path, **options: Any) -> AgentResult:
+def run(
+    store: Store, model: Model, folder: Path, *, on_event: OnEvent | None = None, **options: Any
+) -> AgentResult:
     rec = record(store, "run", model=model.name, project=str(folder))
-    return run_agent("Do the task", model=model, rec=rec, folder=folder, **options)
+    spec = RunSpec(model=model.name, folder=folder, **options)
+    return run_agent("Do the task", spec, model=model, rec=rec, on_event=on_event)
 
 
 def one_model(server: Server, **settings: Any) -> OneModel:
@@ -272,7 +276,10 @@ def test_an_answer_is_given_though_the_database_cannot_be_read_any_more(tmp_path
 def test_a_budget_that_no_one_can_count_ends_the_run(tmp_path: Path) -> None:
     replies = [Reply(None, [call("read_file", path="gone.txt")]), Reply("Done.")]
     with build.open_home(tmp_path) as store, Server(replies) as server:
-        options = {"budget": Budget(tokens=10_000), "on_event": lambda *_: store.close()}
+        options: dict[str, Any] = {
+            "budget": Budget(tokens=10_000),
+            "on_event": lambda *_: store.close(),
+        }
         result = run(store, one_model(server), tmp_path, **options)
     assert "is unknown" in (result.ended_by or "")
     assert result.outcome == "failure"

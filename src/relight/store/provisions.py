@@ -34,19 +34,19 @@ class DealtLesson(Struct, frozen=True):
     text: str
 
 
-class Beginning(Struct, frozen=True):
+class Beginning(Struct, frozen=True, kw_only=True):
     """The way in which a session begins."""
 
     id: str
     session_key: str
     source: str | None
     arm: str
-    version: int | None
-    similarity: float | None
+    version: int | None = None
+    similarity: float | None = None
     reason: str
-    project: str | None
-    category: str | None
-    tokens: int | None
+    project: str | None = None
+    category: str | None = None
+    tokens: int | None = None
     created_at: int
 
 
@@ -57,7 +57,7 @@ class Decision(Beginning, frozen=True):
     if `has_lessons` is 1, and held out if it is 0.
     """
 
-    template_id: int | None
+    template_id: int | None = None
     experiment_id: int | None = None
     # the share of sessions held out when this one was dealt
     hold_out: float | None = None
@@ -93,7 +93,7 @@ class WarmOutcomes(Struct, frozen=True):
     sessions: int
 
 
-class ProvisionRow(Beginning, frozen=True):
+class ProvisionRow(Beginning, frozen=True, kw_only=True):
     """A decision, the names of its template and experiment, and the session that followed."""
 
     has_lessons: int | None

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from secrets import token_hex
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -36,9 +36,6 @@ from relight.warm.seeds import STYLES
 from relight.warm.units import Message
 
 Arm = Literal["warm", "cold"]
-# the arm on record for a session that goes on from another one: it has its beginning already
-CONTINUED = "continued"
-
 # if this variable is `off`, agents with Relight installed start cold
 SWITCH = "RELIGHT_WARM"
 
@@ -143,17 +140,16 @@ def provision_session(
     )
     if template is not None or lessons:
         begin_first_plan(store, now=at)
-    decision = Decision(
+    decision = make_decision(
+        template,
         id=own_id,
         session_key=key,
         source=source,
         arm=arm,
-        template_id=template.id if template else None,
-        version=template.version if template else None,
         similarity=choice.similarity if choice else None,
         reason=reason,
         project=project,
-        category=category or (template.category if template else None),
+        category=category,
         tokens=count_tokens(template, style) if template and arm == "warm" else None,
         created_at=at,
         hold_out=float(store.config.templates.hold_out) if template else None,
@@ -180,18 +176,13 @@ def provision_lessons(
         if not lessons:
             return None
         begin_first_plan(store, now=at)
-        decision = Decision(
-            id=f"p{token_hex(8)}",
+        decision = make_decision(
+            None,
             session_key=session_id,
             source=source,
             arm="cold",
-            template_id=None,
-            version=None,
-            similarity=None,
             reason=reason,
             project=project,
-            category=None,
-            tokens=None,
             created_at=at,
         )
         provisions.insert_decision(store, _deal_lessons(store, decision, lessons))
@@ -276,68 +267,29 @@ def _make(decision: Decision, template: Template | None, form: _Form) -> Provisi
     )
 
 
-def record_start(
-    store: Store,
-    *,
-    session_key: str,
-    source: str | None,
-    arm: str,
-    template: Template | None,
-    similarity: float | None,
-    reason: str,
-    experiment_id: int,
-    project: str | None = None,
-    tokens: int | None = None,
-    now: int | None = None,
-) -> str:
-    """Record how a session of an experiment begins; return the provision's id."""
-    own_id = f"p{token_hex(8)}"
-    decision = Decision(
-        id=own_id,
-        session_key=session_key,
-        source=source,
-        arm=arm,
-        template_id=template.id if template else None,
-        version=template.version if template else None,
-        similarity=similarity,
-        reason=reason,
-        project=project,
-        category=template.category if template else None,
-        tokens=tokens,
-        created_at=int(time.time() * 1000) if now is None else now,
-        experiment_id=experiment_id,
-    )
-    provisions.insert_decision(store, decision)
-    return own_id
+def record_decision(store: Store, template: Template | None, **facts: Any) -> str:
+    """Record how a session begins, unless that is decided; return the id of this decision.
 
-
-def record_continuation(
-    store: Store,
-    *,
-    session_key: str,
-    source: str,
-    project: str | None = None,
-    now: int | None = None,
-) -> None:
-    """Record that a session goes on from an earlier one, so that it gets no template.
-
-    A decision that it has already stays.
+    `facts` are its other fields.
     """
-    decision = Decision(
-        id=f"p{token_hex(8)}",
-        session_key=session_key,
-        source=source,
-        arm=CONTINUED,
-        template_id=None,
-        version=None,
-        similarity=None,
-        reason="it goes on from an earlier session, whose arm counts for it",
-        project=project,
-        category=None,
-        tokens=None,
-        created_at=int(time.time() * 1000) if now is None else now,
-    )
+    decision = make_decision(template, **facts)
     provisions.insert_decision(store, decision)
+    return decision.id
+
+
+def make_decision(
+    template: Template | None,
+    *,
+    category: str | None = None,
+    created_at: int | None = None,
+    **facts: Any,
+) -> Decision:
+    """Return a decision for a template or none, with a new id and of this moment unless given."""
+    at = int(time.time() * 1000) if created_at is None else created_at
+    if template:
+        facts |= {"template_id": template.id, "version": template.version}
+        category = category or template.category
+    return Decision(**{"id": f"p{token_hex(8)}", **facts}, category=category, created_at=at)
 
 
 def rename_session(store: Store, provision_id: str, session: str) -> None:

@@ -8,7 +8,8 @@ sent by another. Only a kill between the sending and its record can send a notif
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -77,6 +78,15 @@ def import_and_notify(store: Store, **options: Any) -> list[Imported]:
     return done
 
 
+@contextmanager
+def _logged(what: str) -> Iterator[None]:
+    """Log an error: neither a run nor an import may fail by a notification."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - any error at all
+        logger.warning("%s: %s", what, error)
+
+
 def notify_news(store: Store) -> None:
     """Look for alarms and at models on trial; notify of news if asked for; never raise."""
     watch_runs(store)
@@ -86,72 +96,62 @@ def notify_news(store: Store) -> None:
     notify_alarms(store)
 
 
+@_logged("alarms could not be looked for")
 def watch_runs(store: Store) -> None:
     """Look for alarms in series that have new runs; never raise."""
-    try:
-        if store.can_write and has_new_runs(store):
-            from relight.reports.alarm_watch import refresh_alarms
+    if store.can_write and has_new_runs(store):
+        from relight.reports.alarm_watch import refresh_alarms
 
-            refresh_alarms(store)
-    except Exception as error:  # noqa: BLE001 - neither a run nor an import may fail by it
-        logger.warning("alarms could not be looked for: %s", error)
+        refresh_alarms(store)
 
 
-def watch_canaries(store: Store, *, now: int | None = None) -> None:
+@_logged("models on trial could not be looked at")
+def watch_canaries(store: Store) -> None:
     """Make the next steps of models on trial, and notify of each; never raise."""
-    try:
-        if not store.can_write or not store.has_rows("canary"):
-            return
-        from relight.reports.canaries import show_canary
-        from relight.work.jobs.canaries import review_canaries
+    if not store.can_write or not store.has_rows("canary"):
+        return
+    from relight.reports.canaries import show_canary
+    from relight.work.jobs.canaries import review_canaries
 
-        for row in review_canaries(store, now=now):
-            one = show_canary(store, row)
-            key = f"{row.id} {row.state} {row.verdict}"
-            notify(store, "canary", key, one.sentence, asdict(one), now=now)
-    except Exception as error:  # noqa: BLE001 - neither a run nor an import may fail by it
-        logger.warning("models on trial could not be looked at: %s", error)
+    for row in review_canaries(store):
+        one = show_canary(store, row)
+        key = f"{row.id} {row.state} {row.verdict}"
+        notify(store, "canary", key, one.sentence, asdict(one))
 
 
-def notify_alarms(store: Store, *, now: int | None = None) -> None:
+@_logged("alarms could not be read")
+def notify_alarms(store: Store) -> None:
     """Notify of each open alarm once; never raise. Those of old history are left out."""
-    if store.config.notify.to is None or not store.can_write or not store.has_rows("alarm"):
+    if not _can_notify(store) or not store.has_rows("alarm"):
         return
     from relight.reports.alarms import read_alarms
     from relight.times import read_time
 
-    at = round(time.time() * 1000) if now is None else now
-    try:
-        found = read_alarms(store, is_open=True).alarms
-    except Exception as error:  # noqa: BLE001 - neither a run nor an import may fail by it
-        logger.warning("alarms could not be read: %s", error)
-        return
-    for one in found:
-        if (read_time(one.raised_at) or 0) >= at - OLDEST_MS:
-            notify(store, "alarm", str(one.id), one.sentence, asdict(one), now=now)
+    for one in read_alarms(store, is_open=True).alarms:
+        if (read_time(one.raised_at) or 0) >= round(time.time() * 1000) - OLDEST_MS:
+            notify(store, "alarm", str(one.id), one.sentence, asdict(one))
 
 
+@_logged("failed runs could not be notified")
 def notify_failed_runs(store: Store, *, now: int | None = None) -> None:
     """Notify of each failed run of any scheduler once; never raise.
 
     Runs of old history are left out: those that ended before the setting was first seen, except in
     the last hours.
     """
-    if store.config.notify.to is None or not store.can_write:
+    if not _can_notify(store):
         return
     at = round(time.time() * 1000) if now is None else now
-    try:
-        since = max(find_since(store, otherwise=at - RECENT_MS), at - OLDEST_MS)
-        runs = read_unnoticed_runs(store, since=since, quiet_at=at - QUIET_MS)
-        add_notices(store, [_make_run_notice(store, run, now=at) for run in reversed(runs)])
-        send_due(store, now=at)
-    except Exception as error:  # noqa: BLE001 - neither a run nor an import may fail by it
-        logger.warning("failed runs could not be notified: %s", error)
+    since = max(find_since(store, otherwise=at - RECENT_MS), at - OLDEST_MS)
+    runs = read_unnoticed_runs(store, since=since, quiet_at=at - QUIET_MS)
+    add_notices(store, [_make_run_notice(store, run, now=at) for run in reversed(runs)])
+    send_due(store, now=at)
 
 
+@_logged("budgets could not be checked")
 def notify_budgets(store: Store, *, now: float | None = None) -> None:
     """Notify once for each budget and period when it is over or projected over; never raise."""
-    if store.config.notify.to is None or not store.can_write or not store.has_rows("budget"):
+    if not _can_notify(store) or not store.has_rows("budget"):
         return
     home, at = store.config.home, time.monotonic()
     if now is None and at < _budgets_at.get(home, 0.0):
@@ -159,38 +159,32 @@ def notify_budgets(store: Store, *, now: float | None = None) -> None:
     _budgets_at[home] = at + BUDGET_SECONDS
     from relight.reports.budgets import describe_budget, read_budgets
 
-    try:
-        found = read_budgets(store, now=now).budgets
-    except Exception as error:  # noqa: BLE001 - neither a run nor an import may fail by it
-        logger.warning("budgets could not be checked: %s", error)
-        return
-    for one in found:
+    for one in read_budgets(store, now=now).budgets:
         if one.state != "ok":
             key = f"{one.scope} {one.period} {one.started_at}"
             notify(store, "budget", key, describe_budget(one), asdict(one))
 
 
+@_logged("a notification could not be sent")
 def notify(
     store: Store,
     kind: NoticeKind,
     key: str,
     text: str,
     facts: Mapping[str, object] | None = None,
-    *,
-    now: int | None = None,
 ) -> None:
     """Send a text and its facts once for this kind and key, as the settings say; never raise.
 
     Without `[notify]` nothing is sent, and nothing is remembered.
     """
-    if store.config.notify.to is None or not store.can_write:
-        return
-    at = round(time.time() * 1000) if now is None else now
-    try:
-        add_notices(store, [_make_notice(store, kind, key, text, facts or {}, at=at, now=at)])
-        send_due(store, now=at)
-    except Exception as error:  # noqa: BLE001 - a notification may break nothing
-        logger.warning("a notification could not be sent: %s", error)
+    if _can_notify(store):
+        now = round(time.time() * 1000)
+        add_notices(store, [_make_notice(store, kind, key, text, facts or {}, at=now, now=now)])
+        send_due(store, now=now)
+
+
+def _can_notify(store: Store) -> bool:
+    return store.config.notify.to is not None and store.can_write
 
 
 def send_due(store: Store, *, now: int) -> None:

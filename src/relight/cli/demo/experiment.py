@@ -23,7 +23,7 @@ from relight.store.experiments import (
 from relight.store.jobs import find_next_due
 from relight.warm.choice import NOTHING, Choice, choose_template
 from relight.warm.injection import count_tokens, render_template
-from relight.warm.provision import record_start
+from relight.warm.provision import record_decision
 from relight.work.experiments.budget import sum_tokens
 from relight.work.experiments.conduct import list_pairs
 from relight.work.experiments.plan import COLD, WARM, ExperimentPlan, TrialTask
@@ -178,17 +178,17 @@ class _Trial:
             finish_run(store, key, record_end)
             return
         session = f"{experiment.name}-{task.id}-{arm}"
-        record_start(
+        record_decision(
             store,
+            choice.template,
             session_key=session,
             source="relight",
             arm=arm,
-            template=choice.template,
             similarity=choice.similarity,
             reason=f"experiment {experiment.name}, task {task.id}",
             tokens=count_tokens(choice.template) if arm == WARM else None,
             experiment_id=experiment.id,
-            now=began,
+            created_at=began,
         )
         add_attempt(store, key, f"relight:{session}")
         example = f"{render_template(choice.template)}\n\n" if arm == WARM else ""

@@ -15,7 +15,7 @@ from relight.warm.provision import (
     Provision,
     is_switched_off,
     provision_session,
-    record_continuation,
+    record_decision,
 )
 
 SESSION_START = "SessionStart"
@@ -88,8 +88,16 @@ def _record(home: str | Path | None, write: Callable[[Store], str | None]) -> st
 
 
 def _continue(store: Store, event: _HookInput, source: str) -> None:
-    """Record that a session has its beginning already."""
-    record_continuation(store, session_key=event.session_id, source=source, project=event.cwd)
+    """Record that a session has its beginning already, so that it gets no template."""
+    record_decision(
+        store,
+        None,
+        session_key=event.session_id,
+        source=source,
+        arm="continued",
+        reason="it goes on from an earlier session, whose arm counts for it",
+        project=event.cwd,
+    )
 
 
 def _provide(store: Store, event: _HookInput, source: str) -> str | None:

@@ -1,29 +1,27 @@
 """The agent's loop: send the conversation, execute the calls, add the results, until it answers."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
 from relight.chat.answers import drop_thoughts
-from relight.chat.messages import Call, read_calls, trim_text
-from relight.config import MAX_TOOL_CHARS
+from relight.chat.messages import Call, find_max_tool_chars, read_calls, trim_text
 from relight.errors import MissingError, StoreError
 from relight.intake.recorder import SessionTracker
 from relight.judging.failures import make_failure
 from relight.judging.verdicts import judge_call
 from relight.model import Failure, OutcomeName
 from relight.models.endpoints import ChatRequest, UpstreamError
-from relight.models.retrying import RetryBudget
 from relight.reports.sessions import find_session, read_head
 from relight.work.agent.context import ToolContext, ToolResult, make_context, make_error_result
 from relight.work.agent.limits import Budget, SpiralGuard, make_call_key
 from relight.work.agent.models import Model, RecordedResponse
-from relight.work.agent.tools import Tool, choose_tools, execute_call
+from relight.work.agent.tools import choose_tools, execute_call
+from relight.work.run_spec import RunSpec
 
 PARALLEL_CALLS = 8
 SYSTEM = (
@@ -67,19 +65,11 @@ class AgentResult(Struct, frozen=True, kw_only=True):
 
 def run_agent(
     prompt: str,
+    spec: RunSpec,
     *,
     model: Model,
     rec: SessionTracker,
-    tools: Sequence[str] | None = None,
-    folder: str | Path = ".",
-    system: str | None = None,
     seed: str | None = None,
-    budget: Budget | None = None,
-    max_tool_chars: int = MAX_TOOL_CHARS,
-    tool_seconds: float = 120.0,
-    allow_private_fetch: bool = False,
-    pass_variables: Sequence[str] = (),
-    retries: RetryBudget | None = None,
     on_event: OnEvent | None = None,
 ) -> AgentResult:
     """Let the model work on the prompt with the tools; everything is recorded as it happens.
@@ -87,22 +77,19 @@ def run_agent(
     `seed` is put before the prompt. An unreachable model, a used-up budget or a spiral ends the run
     as a failure. An answer alone proves nothing: the outcome is judged by the evidence.
     """
-    budget = budget or Budget()
+    budget = spec.budget or Budget()
     # one deadline for the whole run: models, retries, waits and tools
     deadline = None if budget.seconds is None else time.monotonic() + budget.seconds
     context = make_context(
-        folder,
+        spec.folder,
         secret_variables=model.key_variables,
-        pass_variables=pass_variables,
-        timeout_seconds=tool_seconds,
+        pass_variables=spec.pass_variables,
+        timeout_seconds=spec.tool_seconds,
         deadline=deadline,
-        allows_private=allow_private_fetch,
+        allows_private=spec.allow_private_fetch,
     )
-    run = _Run(
-        model, rec, choose_tools(tools), context, max_tool_chars, retries, on_event or _ignore
-    )
-    opening = system or SYSTEM.format(folder=context.folder)
-    run.say("system", opening)
+    run = _Run(spec, model, rec, context, on_event or _ignore)
+    run.say("system", SYSTEM.format(folder=context.folder))
     run.say("user", f"{seed}\n\n{prompt}" if seed else prompt)
     with rec:
         ended = run.work(budget)
@@ -116,19 +103,18 @@ class _Run:
 
     def __init__(
         self,
+        spec: RunSpec,
         model: Model,
         rec: SessionTracker,
-        tools: dict[str, Tool],
         context: ToolContext,
-        max_tool_chars: int,
-        retries: RetryBudget | None,
         on_event: OnEvent,
     ) -> None:
-        self.model, self.rec, self.tools, self.context = model, rec, tools, context
-        self.max_tool_chars, self.retries, self.on_event = max_tool_chars, retries, on_event
+        self.model, self.rec, self.context, self.on_event = model, rec, context, on_event
+        self.tools, self.retries = choose_tools(spec.tools), spec.retries
+        self.max_tool_chars = spec.max_tool_chars or find_max_tool_chars(rec.store.config)
         # as they are sent: only the record has long results in full
         self.messages: list[Mapping[str, Any]] = []
-        self.described = [tool.describe() for tool in tools.values()]
+        self.described = [tool.describe() for tool in self.tools.values()]
         self.guard = SpiralGuard()
         self.turns = 0
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from relight.chat.messages import find_max_tool_chars
 from relight.errors import RelightError
 from relight.intake.recorder import make_session_name, record
 from relight.models.endpoints import Endpoint, read_key
@@ -64,21 +63,7 @@ def run_prompt(
         project=project,
         title=first_line(task),
     )
-    result = run_agent(
-        prompt,
-        model=model,
-        rec=rec,
-        tools=spec.tools,
-        folder=spec.folder,
-        seed=start.text,
-        budget=spec.budget,
-        max_tool_chars=spec.max_tool_chars or find_max_tool_chars(store.config),
-        tool_seconds=spec.tool_seconds,
-        allow_private_fetch=spec.allow_private_fetch,
-        pass_variables=spec.pass_variables,
-        retries=spec.retries,
-        on_event=on_event,
-    )
+    result = run_agent(prompt, spec, model=model, rec=rec, seed=start.text, on_event=on_event)
     return result, start
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from relight.model import Usage
+from relight.model import Usage, sum_known
 from relight.store import Store
 from relight.store.experiments import TrialRun, read_trial_runs
 from relight.times import write_time
@@ -77,11 +77,8 @@ def sum_spending(store: Store, runs: Sequence[TrialRun]) -> ExperimentSpending:
 
 def sum_tokens(usage: Usage | None) -> int | None:
     """Return fresh, cached and answered tokens together; None if all are unknown."""
-    if usage is None:
-        return None
-    buckets = (usage.input, usage.cache_read, usage.cache_write, usage.output)
-    known = [count for count in buckets if count is not None]
-    return sum(known) if known else None
+    usage = usage or Usage()
+    return sum_known((usage.input, usage.cache_read, usage.cache_write, usage.output))
 
 
 def find_exceeded(plan: ExperimentPlan, spent: ExperimentSpending, *, runs: int) -> str | None:

@@ -7,7 +7,6 @@ finished run is never repeated.
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import blake2b
@@ -25,7 +24,7 @@ from relight.warm.library import Template, find_template
 from relight.work.experiments import register
 from relight.work.experiments.budget import find_exceeded, sum_spending
 from relight.work.experiments.plan import WARM, ExperimentPlan, TrialTask
-from relight.work.experiments.register import Experiment
+from relight.work.experiments.register import Experiment, now_ms
 from relight.work.experiments.trial import Trial, TrialResult, TrialStart, execute_trial
 from relight.work.jobs.leases import Holder
 
@@ -35,8 +34,6 @@ LEASE_SECONDS = 600
 SAME_TASK = 0.95
 ONLY_ITSELF = "the only similar template was made from this very task"
 NO_ROOM = "nothing is left of the template with these tools"
-
-Clock = Callable[[], float]
 
 
 class TrialEvent(Struct, frozen=True):
@@ -63,46 +60,42 @@ def conduct(
     name: str,
     *,
     on_event: OnEvent | None = None,
-    clock: Clock = time.time,
-    environment: Mapping[str, str] | None = None,
 ) -> Experiment:
     """Run the rest of an experiment, until it is done, stopped, or its budget is used up."""
     with Holder(store.config.home) as holder:
-        experiment = register.claim(store, name, holder.name, now=_now(clock))
+        experiment = register.claim(store, name, holder.name, now=now_ms())
         try:
             with _watch_stop(store, experiment):
-                status, note = _run_rest(store, experiment, on_event or _ignore, clock, environment)
+                status, note = _run_rest(store, experiment, on_event or _ignore)
         except KeyboardInterrupt:
             is_asked = register.read_stop(store, experiment.id) == register.AT_ONCE
             note = "a person stopped it" if is_asked else "it was interrupted"
-            _release(store, experiment, "stopped", note, clock)
+            _release(store, experiment, "stopped", note)
             if not is_asked:
                 raise
         except BaseException as error:  # raised again: its runs are released first
-            _release(store, experiment, "stopped", f"{type(error).__name__}: {error}", clock)
+            _release(store, experiment, "stopped", f"{type(error).__name__}: {error}")
             raise
         else:
-            _release(store, experiment, status, note, clock)
+            _release(store, experiment, status, note)
     return register.find_experiment(store, name)
 
 
 def _release(
-    store: Store, experiment: Experiment, status: register.Status, note: str | None, clock: Clock
+    store: Store, experiment: Experiment, status: register.Status, note: str | None
 ) -> None:
     for run in experiments.read_trial_runs(store, experiment.id):
         if run.status == "running":
             key = RunKey(experiment.id, run.task, run.round, run.arm)
-            record = RunRecord(status="interrupted", finished_at=_now(clock))
+            record = RunRecord(status="interrupted", finished_at=now_ms())
             experiments.finish_run(store, key, record)
-    experiments.release_experiment(store, experiment.id, status=status, note=note, now=_now(clock))
+    experiments.release_experiment(store, experiment.id, status=status, note=note, now=now_ms())
 
 
 def _run_rest(
     store: Store,
     experiment: Experiment,
     on_event: OnEvent,
-    clock: Clock,
-    environment: Mapping[str, str] | None,
 ) -> tuple[register.Status, str | None]:
     for pair in list_pairs(experiment.name, experiment.plan):
         settled = _read_settled(store, experiment, pair)
@@ -118,18 +111,16 @@ def _run_rest(
                 return "stopped", limit
             key = RunKey(experiment.id, pair.task.id, pair.round, arm)
             if isinstance(start, str):
-                _begin(store, experiment, key, TrialStart(), clock)
-                record = RunRecord(status="skipped", evidence=[start], finished_at=_now(clock))
+                _begin(store, experiment, key, TrialStart())
+                record = RunRecord(status="skipped", evidence=[start], finished_at=now_ms())
                 experiments.finish_run(store, key, record)
                 result = TrialResult(status="skipped", why=start)
             else:
-                _begin(store, experiment, key, start, clock)
+                _begin(store, experiment, key, start)
                 on_event(TrialEvent(pair.task.id, arm))
                 own = start if arm == WARM else replace(start, text=None, tokens=None)
                 trial = Trial(experiment, pair.task, key, own)
-                result = execute_trial(
-                    store, trial, spent=spent, clock=clock, environment=environment
-                )
+                result = execute_trial(store, trial, spent=spent)
             on_event(TrialEvent(pair.task.id, arm, result))
             if result.status == "interrupted":
                 return "stopped", str(result.why)
@@ -145,9 +136,7 @@ def _read_settled(store: Store, experiment: Experiment, pair: TaskPair) -> dict[
     }
 
 
-def _begin(
-    store: Store, experiment: Experiment, key: RunKey, start: TrialStart, clock: Clock
-) -> None:
+def _begin(store: Store, experiment: Experiment, key: RunKey, start: TrialStart) -> None:
     plan, template = experiment.plan, start.template
     lease_seconds = plan.run_seconds * plan.max_attempts + LEASE_SECONDS
     experiments.begin_run(
@@ -155,8 +144,8 @@ def _begin(
         key,
         template=template.name if template else None,
         similarity=start.similarity,
-        lease_until=_now(clock) + round(lease_seconds * 1000),
-        now=_now(clock),
+        lease_until=now_ms() + round(lease_seconds * 1000),
+        now=now_ms(),
     )
 
 
@@ -245,10 +234,6 @@ def _watch_stop(store: Store, experiment: Experiment) -> Iterator[None]:
     finally:
         is_over.set()
         watcher.join()
-
-
-def _now(clock: Clock) -> int:
-    return round(clock() * 1000)
 
 
 def _ignore(event: TrialEvent) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from relight.model import WHOLE_TOKENS, sum_known
 from relight.stats.rates import Estimate
 from relight.store import Store
 from relight.store.experiments import (
@@ -251,8 +252,10 @@ def find_arm_session(store: Store, session_id: int, arm: str) -> ArmSession | No
 def _add_fork(session: DealtSession, fork: DealtSession) -> DealtSession:
     """Return a session with what its fork spent; one unknown cost makes the sum unknown."""
     costs = session.cost_nanos, fork.cost_nanos
-    names = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "model_ms")
-    sums = {name: _add_known(getattr(session, name), getattr(fork, name)) for name in names}
+    sums = {
+        name: sum_known([getattr(session, name), getattr(fork, name)])
+        for name in (*WHOLE_TOKENS, "model_ms")
+    }
     return replace(
         session,
         cost_nanos=None if costs[0] is None or costs[1] is None else costs[0] + costs[1],
@@ -261,23 +264,11 @@ def _add_fork(session: DealtSession, fork: DealtSession) -> DealtSession:
     )
 
 
-def _add_known(first: int | None, second: int | None) -> int | None:
-    known = [one for one in (first, second) if one is not None]
-    return sum(known) if known else None
-
-
 def _measure(session: DealtSession, calls: Sequence[DealtCall]) -> ArmSession:
     judged = [one.label for one in calls if one.label in ("ok", "negative", "error")]
     first = judged[:FIRST_CALLS]
     worked = [one.finished_at or one.at for one in calls if one.label in ("ok", "negative")]
     began, ended = session.started_at, worked[0] if worked else session.ended_at
-    tokens = [
-        session.input_tokens,
-        session.cache_read_tokens,
-        session.cache_write_tokens,
-        session.output_tokens,
-    ]
-    known = [number for number in tokens if number is not None]
     return ArmSession(
         arm=session.arm,
         outcome={"success": True, "failure": False}.get(session.outcome or ""),
@@ -290,7 +281,7 @@ def _measure(session: DealtSession, calls: Sequence[DealtCall]) -> ArmSession:
         has_success=bool(worked),
         cost_usd=None if session.cost_nanos is None else session.cost_nanos / 1e9,
         output_tokens=session.output_tokens,
-        tokens=sum(known) if known else None,
+        tokens=sum_known(getattr(session, name) for name in WHOLE_TOKENS),
         model_seconds=(session.model_ms or 0) / 1000,
         timed_calls=session.timed_calls,
         missing_tools=sum(one.kind == "tool_not_available" for one in calls),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from relight.model import row_id
+from relight.model import row_id, sum_known
 from relight.stats.permutation import cluster_bootstrap, part_pairs
 from relight.stats.rates import Estimate
 from relight.store import Store
@@ -99,6 +99,8 @@ def read_paired_report(store: Store, experiment: Experiment) -> PairedReport:
         for name, one in METRICS.items()
         if one.read_run
     }
+    runs = {arm: [side.run for side in done.values() if side.run.arm == arm] for arm in arms}
+    nanos = {arm: _add_all(run.cost_nanos for run in some) for arm, some in runs.items()}
     primary = SUCCESS if experiment.plan.judged_by == "success" else EARLY
     return PairedReport(
         name=experiment.name,
@@ -110,8 +112,8 @@ def read_paired_report(store: Store, experiment: Experiment) -> PairedReport:
         pairs=counts,
         outcomes={arm: _count_outcomes(done.values(), arm) for arm in arms},
         measures=measures,
-        cost_usd={arm: _add_cost(done.values(), arm) for arm in arms},
-        tokens={arm: _add_tokens(done.values(), arm) for arm in arms},
+        cost_usd={arm: None if one is None else one / 1e9 for arm, one in nanos.items()},
+        tokens={arm: _add_all(run.tokens for run in some) for arm, some in runs.items()},
         runs=[_summarise(side) for side in sides.values()],
     )
 
@@ -213,16 +215,10 @@ def _count_outcomes(sides: Iterable[RunSide], arm: str) -> dict[str, int]:
     }
 
 
-def _add_cost(sides: Iterable[RunSide], arm: str) -> float | None:
-    costs = [side.run.cost_nanos for side in sides if side.run.arm == arm]
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) / 1e9 if known and len(known) == len(costs) else None
-
-
-def _add_tokens(sides: Iterable[RunSide], arm: str) -> int | None:
-    counts = [side.run.tokens for side in sides if side.run.arm == arm]
-    known = [count for count in counts if count is not None]
-    return sum(known) if known and len(known) == len(counts) else None
+def _add_all(values: Iterable[int | None]) -> int | None:
+    """Return the sum; None if one value is unknown, or if there is none."""
+    listed = list(values)
+    return None if None in listed else sum_known(listed)
 
 
 def _summarise(side: RunSide) -> TrialSummary:

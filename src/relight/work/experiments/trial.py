@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -22,11 +22,11 @@ from relight.reports.labels import label_session
 from relight.store import Store, experiments
 from relight.store.experiments import RunKey, RunRecord
 from relight.warm.library import Template
-from relight.warm.provision import SWITCH, record_start, rename_session
+from relight.warm.provision import SWITCH, record_decision, rename_session
 from relight.work.agent.limits import Budget
 from relight.work.experiments.budget import ExperimentSpending, sum_tokens
 from relight.work.experiments.plan import WARM, ExperimentPlan, TrialTask
-from relight.work.experiments.register import Experiment
+from relight.work.experiments.register import Experiment, now_ms
 from relight.work.jobs.attempts import judge_run, read_run_evidence, try_run
 from relight.work.jobs.runners import AttemptResult, run_chat, run_command
 from relight.work.jobs.spending import add_figures
@@ -68,13 +68,11 @@ def execute_trial(
     trial: Trial,
     *,
     spent: ExperimentSpending,
-    clock: Callable[[], float] = time.time,
-    environment: Mapping[str, str] | None = None,
 ) -> TrialResult:
     """Do the work of a run that has been recorded, and record its result."""
     plan, task = trial.experiment.plan, trial.task
     # the agent's own warm starts would make the cold arm warm
-    environment = {**(os.environ if environment is None else environment), SWITCH: "off"}
+    environment = {**os.environ, SWITCH: "off"}
     began = time.monotonic()
     deadline = began + plan.run_seconds * plan.max_attempts
     try:
@@ -99,11 +97,11 @@ def execute_trial(
             )
             outcome = _judge(store, task, tried.last, folder, environment)
     except RelightError as error:
-        record = RunRecord(status="skipped", evidence=[error.message], finished_at=_now(clock))
+        record = RunRecord(status="skipped", evidence=[error.message], finished_at=now_ms())
         experiments.finish_run(store, trial.key, record)
         return TrialResult(status="skipped", why=error.message)
     spent_ms = round((time.monotonic() - began) * 1000)
-    return _record(store, trial, tried.last, outcome, tried.sessions, spent_ms, _now(clock))
+    return _record(store, trial, tried.last, outcome, tried.sessions, spent_ms)
 
 
 def _attempt(
@@ -124,12 +122,12 @@ def _attempt(
     experiments.add_attempt(store, trial.key, f"relight:{session_id}" if is_chat else None)
     provision = None
     if plan.is_warm_start:
-        provision = record_start(
+        provision = record_decision(
             store,
+            start.template,
             session_key=session_id,
             source="relight" if is_chat else None,
             arm=arm,
-            template=start.template,
             similarity=start.similarity,
             reason=f"experiment {experiment.name}, task {task.id}",
             project=task.workdir,
@@ -206,7 +204,6 @@ def _record(
     outcome: Outcome,
     sessions: list[str],
     spent_ms: int,
-    now: int,
 ) -> TrialResult:
     key = trial.key
     before = next(
@@ -222,7 +219,7 @@ def _record(
     why_stop = _find_stop(trial.experiment.plan, ran, tokens)
     record = RunRecord(
         status="interrupted" if why_stop else "done",
-        finished_at=now,
+        finished_at=now_ms(),
         session=ran.session,
         sessions=every,
         outcome=outcome.outcome,
@@ -251,10 +248,6 @@ def _find_stop(plan: ExperimentPlan, ran: AttemptResult, tokens: int | None) -> 
         return reason
     has_never_begun = bool(reason) and not tokens and not ran.timed_out and ran.usage is None
     return f"nothing could be run: {reason}" if has_never_begun else None
-
-
-def _now(clock: Callable[[], float]) -> int:
-    return round(clock() * 1000)
 
 
 COMMAND_SECONDS = 1800.0
@@ -310,9 +303,7 @@ def _ignore_special(folder: str, names: list[str]) -> set[str]:
     }
 
 
-def run_line(
-    line: str | list[str], folder: Path, environment: Mapping[str, str] | None = None
-) -> ProcessEnd:
+def run_line(line: str | list[str], folder: Path, environment: Mapping[str, str]) -> ProcessEnd:
     """Run a task's setup or check in the folder: a shell line, or a list of words.
 
     Raise if it could not be run to its end.
@@ -323,7 +314,7 @@ def run_line(
             words,
             folder=folder,
             seconds=COMMAND_SECONDS,
-            environment=os.environ if environment is None else environment,
+            environment=environment,
         )
     except OSError as error:
         raise RelightError(f"{words[0]} cannot be run: {error.strerror or error}") from error

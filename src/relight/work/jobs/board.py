@@ -127,20 +127,11 @@ class StoreBoard:
     def begin(self, run_id: int, holder: str) -> BegunSlot | None:
         """Begin a claimed run; None if it is not this holder's. To begin twice changes nothing."""
         begun = begin(self._store, run_id, holder, now=self._now())
-        if begun is not None:
-            return BegunSlot(*begun)
-        held = find_held_run(self._store, run_id, holder)
-        if held is None or held.status != "running":
-            return None
-        row = read_begun(self._store, run_id)
-        run = JobRun(
-            id=run_id,
-            key=row.key,
-            job=row.job,
-            scheduled_for=row.scheduled_for,
-            started_at=self._now(),
-        )
-        return BegunSlot(decode_begun(row), run)
+        if begun is None:
+            held = find_held_run(self._store, run_id, holder)
+            if held is not None and held.status == "running":
+                begun = decode_begun(read_begun(self._store, run_id), run_id, now=self._now())
+        return BegunSlot(*begun) if begun else None
 
     def keep(self, holder: str) -> None:
         """Extend the lease on all runs of a holder."""

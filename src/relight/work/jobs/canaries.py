@@ -7,6 +7,7 @@ processes that see the same verdict one makes the change.
 
 import os
 import time
+from collections.abc import Mapping
 from hashlib import blake2b
 
 import msgspec
@@ -162,7 +163,8 @@ def promote(store: Store, row: CanaryRow, *, made_by: str, now: int) -> CanaryRo
     good = "good enough" if row.verdict == "good enough" or made_by == AUTO else "asked for"
     reason = f"{good}, within {row.margin * 100:g} points: {_count(row, seen)}"
     changes = {"state": "promoted", "promoted_at": now, "verdict": None, "verdict_at": None}
-    return _switch(store, row, is_candidate=True, made_by=made_by, reason=reason, changes=changes)
+    switch = SwitchRow(row.job, now, row.against, row.model, made_by, reason, row.id)
+    return _change(store, row, changes, switch)
 
 
 def roll_back(
@@ -170,59 +172,35 @@ def roll_back(
 ) -> CanaryRow | None:
     """Switch a promoted job back to the model that it had before."""
     changes = {"state": "rolled_back", "ended_at": now, "reason": reason}
-    return _switch(store, row, is_candidate=False, made_by=made_by, reason=reason, changes=changes)
+    switch = SwitchRow(row.job, now, row.model, row.against, made_by, reason, row.id)
+    return _change(store, row, changes, switch)
 
 
-def _switch(
-    store: Store,
-    row: CanaryRow,
-    *,
-    is_candidate: bool,
-    made_by: str,
-    reason: str,
-    changes: dict[str, object],
+def _end(store: Store, row: CanaryRow, state: str, reason: str, *, now: int) -> CanaryRow | None:
+    return _change(store, row, {"state": state, "reason": reason, "ended_at": now})
+
+
+def _set_verdict(store: Store, row: CanaryRow, verdict: str, *, now: int) -> CanaryRow | None:
+    return _change(store, row, {"verdict": verdict, "verdict_at": now})
+
+
+def _change(
+    store: Store, row: CanaryRow, changes: Mapping[str, object], switch: SwitchRow | None = None
 ) -> CanaryRow | None:
-    """Change the job's model and the canary's state together; None if another process did."""
-    at = changes.get("promoted_at") or changes.get("ended_at")
-    assert isinstance(at, int)
-    models = (row.against, row.model) if is_candidate else (row.model, row.against)
-    if ":" in row.job:
+    """Change a canary and, by a switch, its job's model; None if another process was first."""
+    is_candidate = changes.get("state") == "promoted"
+    if switch and ":" in row.job:
         _set_foreign(row, is_candidate=is_candidate)
     with store.transaction() as database:
         if not update_canary(database, row, **changes):
             return None
-        drop_open_deals(database, row.id)
-        if ":" not in row.job:
-            _set_own(store, database, row, is_candidate=is_candidate)
-        add_switch(
-            database,
-            SwitchRow(
-                job=row.job,
-                at=at,
-                from_model=models[0],
-                to_model=models[1],
-                made_by=made_by,
-                reason=reason,
-                canary_id=row.id,
-            ),
-        )
+        if "state" in changes:
+            drop_open_deals(database, row.id)
+        if switch:
+            if ":" not in row.job:
+                _set_own(store, database, row, is_candidate=is_candidate)
+            add_switch(database, switch)
     return replace(row, **changes)
-
-
-def _end(store: Store, row: CanaryRow, state: str, reason: str, *, now: int) -> CanaryRow | None:
-    changes: dict[str, object] = {"state": state, "reason": reason, "ended_at": now}
-    with store.transaction() as database:
-        if not update_canary(database, row, **changes):
-            return None
-        drop_open_deals(database, row.id)
-    return replace(row, **changes)
-
-
-def _set_verdict(store: Store, row: CanaryRow, verdict: str, *, now: int) -> CanaryRow | None:
-    with store.transaction() as database:
-        if not update_canary(database, row, verdict=verdict, verdict_at=now):
-            return None
-    return replace(row, verdict=verdict, verdict_at=now)
 
 
 def find_canary(store: Store, job: str) -> CanaryRow:

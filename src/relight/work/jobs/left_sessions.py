@@ -1,10 +1,7 @@
 """The session that a program left: imported, and found among all others."""
 
-import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from relight.errors import RelightError
 from relight.model import row_id
@@ -19,12 +16,15 @@ from relight.store.runs import (
 )
 from relight.warm.automatic import import_and_propose
 
+if TYPE_CHECKING:
+    from relight.work.jobs.notes import ProgramNote
+
 # clocks of two programs, and the times of files, differ by up to this
 SLACK_MS = 2000
 WAIT_SECONDS = 60.0
 
 
-class LeftSession(Struct, frozen=True):
+class LeftSession(NamedTuple):
     """The session that a program left, as `source:key`, or a note why there is none."""
 
     name: str | None
@@ -33,22 +33,20 @@ class LeftSession(Struct, frozen=True):
 
 def find_left_session(
     store: Store,
-    *,
-    source: str | None,
-    key: str | None,
+    program: "ProgramNote",
     prompt: str,
-    started_at: int,
+    *,
     ended_at: int,
-    environment: Mapping[str, str] | None = None,
+    environment: Mapping[str, str],
 ) -> LeftSession:
-    """Import new sessions and return the one that a program left between two moments.
+    """Import new sessions and return the one that a program left until a moment.
 
-    The session's `key` decides if it is known, unless the program continued an older session.
+    The session's key decides if it is known, unless the program continued an older session.
     Otherwise it is the session that began meanwhile, belongs to no other run and has this very
     prompt: a person may work with the same agent in the same folder, and a wrong session is worse
     than none.
     """
-    environment = os.environ if environment is None else environment
+    source, key = program.source, program.key
     imported = record_safely(
         store,
         lambda own: import_and_propose(
@@ -58,7 +56,7 @@ def find_left_session(
     )
     if imported is None:
         return LeftSession(None, "the session it left could not be imported")
-    begin, end = started_at - SLACK_MS, ended_at + SLACK_MS
+    begin, end = program.started_at - SLACK_MS, ended_at + SLACK_MS
     wanted = redact_text(prompt, key=store.redaction_key)
     left = choose_left(
         find_recorded_session(store, row_id("session", source, key)) if source and key else None,

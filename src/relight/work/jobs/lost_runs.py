@@ -177,13 +177,5 @@ def _find_left(
     if next_at is not None:
         # the next run has the same prompt
         ends.append(next_at - 2 * SLACK_MS)
-    left = find_left_session(
-        store,
-        source=program.source,
-        key=program.key,
-        prompt=prompt,
-        started_at=program.started_at,
-        ended_at=min(ends),
-        environment={**os.environ, **program.places},
-    )
-    return left.name, left.note
+    places = {**os.environ, **program.places}
+    return find_left_session(store, program, prompt, ended_at=min(ends), environment=places)

@@ -8,7 +8,7 @@ of a run.
 
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -52,24 +52,9 @@ class PastTask(Struct, frozen=True):
     prompt: str
 
 
-class _Outcomes(Struct):
-    """The results of the tasks by which model succeeded, and what they cost."""
-
-    both: int = 0
-    only_candidate: int = 0
-    only_in_use: int = 0
-    neither: int = 0
-    unknown: int = 0
-    nanos: int = 0
-    unpriced: int = 0
-
-    def add(self, candidate: str, in_use: str) -> None:
-        """Count a task; one outcome alone says nothing about the difference."""
-        field = _FIELDS.get((candidate, in_use), "unknown")
-        setattr(self, field, getattr(self, field) + 1)
-
-
-_FIELDS: dict[tuple[str, str], str] = {
+# by the outcomes of a task on the model on trial and on that in use; others are unknown, since one
+# outcome alone says nothing about the difference
+_FIELDS = {
     ("success", "success"): "both",
     ("success", "failure"): "only_candidate",
     ("failure", "success"): "only_in_use",
@@ -94,25 +79,22 @@ def replay_tasks(
         report(f"not repeated: {more:,} more, which `{shown}` names")
     change = msgspec.json.decode(canary.change, type=dict[str, str | None])
     trial = replace(job, **change)
-    done = _Outcomes()
+    counts, spent = dict.fromkeys((*_FIELDS.values(), "unknown"), 0), list[int | None]()
     report(f"{plural(len(tasks), 'task')} of past runs, each in a copy of the job's folder")
     place = 0
     for place, task in enumerate(tasks, start=1):
-        done.add(_repeat(store, trial, task, done), _repeat(store, job, task, done))
-        report(f"{place} of {len(tasks)}: {_describe(done, canary)}")
-        if canary.budget_nanos is not None and done.nanos >= canary.budget_nanos:
+        outcomes = _repeat(store, trial, task, spent), _repeat(store, job, task, spent)
+        counts[_FIELDS.get(outcomes, "unknown")] += 1
+        report(f"{place} of {len(tasks)}: {_describe(counts, canary)}")
+        if canary.budget_nanos is not None and sum(filter(None, spent)) >= canary.budget_nanos:
             if left := len(tasks) - place:
                 skipped.append(f"{plural(left, 'more task')}: the budget is used up")
             break
     found = ReplayReport(
         tasks=place,
-        both=done.both,
-        only_candidate=done.only_candidate,
-        only_in_use=done.only_in_use,
-        neither=done.neither,
-        unknown=done.unknown,
+        **counts,
         is_counted=False,
-        cost_usd=None if done.unpriced else done.nanos / 1e9,
+        cost_usd=None if None in spent else sum(filter(None, spent)) / 1e9,
         skipped=skipped,
     )
     runs = count_span(store, canary.job, canary.against)
@@ -167,7 +149,7 @@ def _read_task(store: Store, run: RunReport) -> PastTask | str:
     return PastTask(run.run_id, prompt)
 
 
-def _repeat(store: Store, job: JobDefinition, task: PastTask, done: _Outcomes) -> str:
+def _repeat(store: Store, job: JobDefinition, task: PastTask, spent: list[int | None]) -> str:
     """Run a task on the model of a job in a copy of its folder; return the outcome."""
     route = choose_route(job, config=store.config)
     assert route.model is not None
@@ -189,9 +171,7 @@ def _repeat(store: Store, job: JobDefinition, task: PastTask, done: _Outcomes) -
         )
         result = run_chat(store, prompt, spec)
     seen = read_run_evidence(store, result, task=job.prompt)
-    spent = count_spent(store, [result]).cost_nanos
-    done.nanos += spent or 0
-    done.unpriced += spent is None
+    spent.append(count_spent(store, [result]).cost_nanos)
     return judge_run(result, None, seen=seen).outcome
 
 
@@ -209,6 +189,6 @@ def _copied(store: Store, job: JobDefinition) -> Iterator[Path]:
         yield folder
 
 
-def _describe(done: _Outcomes, canary: CanaryRow) -> str:
-    ours, theirs = done.both + done.only_candidate, done.both + done.only_in_use
+def _describe(counts: Mapping[str, int], canary: CanaryRow) -> str:
+    ours, theirs = (counts["both"] + counts[f"only_{one}"] for one in ("candidate", "in_use"))
     return f"{ours} succeeded on {canary.model}, {theirs} on {canary.against}"

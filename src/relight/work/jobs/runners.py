@@ -225,16 +225,9 @@ def _find_session(
     # loaded late: reading other agents' files needs much code
     from relight.work.jobs.left_sessions import find_left_session
 
-    left = find_left_session(
-        store,
-        source=program.source,
-        key=printed.session or program.key,
-        prompt=prompt,
-        started_at=program.started_at,
-        ended_at=program.started_at + round(ended.seconds * 1000),
-        environment=environment,
-    )
-    return left.name, left.note
+    named = replace(program, key=printed.session or program.key)
+    ended_at = program.started_at + round(ended.seconds * 1000)
+    return find_left_session(store, named, prompt, ended_at=ended_at, environment=environment)
 
 
 def _judge_end(

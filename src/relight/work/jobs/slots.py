@@ -224,17 +224,14 @@ def begin(
 ) -> tuple[JobDefinition, JobRun] | None:
     """Begin a claimed run; None if it is not this holder's any more."""
     begun = set_running(store, run_id, holder, now=now)
-    if begun is None:
-        return None
-    slot = begun.scheduled_for
+    return decode_begun(begun, run_id, now=now) if begun else None
+
+
+def decode_begun(begun: BegunRun, run_id: int, *, now: int) -> tuple[JobDefinition, JobRun]:
+    """Return the job of a run, with the settings that the run was dealt, and the run."""
+    job, slot = decode_job(begun.definition), begun.scheduled_for
     run = JobRun(id=run_id, key=begun.key, job=begun.job, scheduled_for=slot, started_at=now)
-    return decode_begun(begun), run
-
-
-def decode_begun(begun: BegunRun) -> JobDefinition:
-    """Return the job of a run, with the settings that the run was dealt."""
-    job = decode_job(begun.definition)
-    return replace(job, **msgspec.json.decode(begun.change)) if begun.change else job
+    return replace(job, **msgspec.json.decode(begun.change)) if begun.change else job, run
 
 
 def keep_lease(store: Store, holder: str, *, now: int) -> None:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from relight.config import Config
 from relight.errors import RefusedError
-from relight.model import Usage, row_id
+from relight.model import Usage, row_id, sum_known
 from relight.store import Store
 from relight.store.runs import (
     find_earlier_runs,
@@ -55,10 +55,10 @@ def total_figures(parts: Iterable[Figures]) -> Figures:
         cost_nanos=sum(costs) if listed and len(costs) == len(listed) else None,
         known_nanos=sum(one.known_nanos for one in listed),
         usage=Usage(
-            input=_add(one.input for one in usages),
-            cache_read=_add(one.cache_read for one in usages),
-            cache_write=_add(one.cache_write for one in usages),
-            output=_add(one.output for one in usages),
+            input=sum_known(one.input for one in usages),
+            cache_read=sum_known(one.cache_read for one in usages),
+            cache_write=sum_known(one.cache_write for one in usages),
+            output=sum_known(one.output for one in usages),
         )
         if usages
         else None,
@@ -78,11 +78,6 @@ def _read_figures(store: Store, session: str) -> Figures:
         known_nanos=found.cost_nanos or 0,
         usage=usage if usage != Usage() else None,
     )
-
-
-def _add(values: Iterable[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
 
 
 def read_spending(

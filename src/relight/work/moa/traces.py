@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import asdict, replace
 
 from relight.config import Config
 from relight.locks import hold, make_folder, open_private
@@ -67,13 +68,9 @@ class TracedCall(Struct, frozen=True, kw_only=True):
     first_token_ms: float | None
     failure: TracedFailure | None
     cached: bool
-
-
-class TracedActingCall(TracedCall, frozen=True, kw_only=True):
-    """The acting model's call as it is traced."""
-
-    streamed: bool
-    output_location: str
+    # of the acting model
+    streamed: bool | UnsetType = UNSET
+    output_location: str | UnsetType = UNSET
 
 
 class TracedTurn(Struct, frozen=True, kw_only=True):
@@ -83,7 +80,7 @@ class TracedTurn(Struct, frozen=True, kw_only=True):
     session_id: str
     preset: str
     references: list[TracedCall]
-    aggregator: TracedActingCall | None
+    aggregator: TracedCall | None
 
 
 class Tracer:
@@ -105,48 +102,45 @@ class Tracer:
             count_miss(self._store, self._config.home, f"a trace of {self.session_id}: {error}")
 
     def _describe(self, turn: MoaTurn) -> TracedTurn:
-        acting = turn.aggregator
+        acting, traced = turn.aggregator, None
+        if acting and acting.was_sent:
+            is_streamed = acting.request.is_stream
+            location = "inline_from_stream" if is_streamed else "inline"
+            traced = self._describe_call(acting)
+            traced = replace(traced, streamed=is_streamed, output_location=location)
         return TracedTurn(
             ts=write_time(round(turn.at * 1000)),
             session_id=self.session_id,
             preset=turn.preset,
-            references=[TracedCall(**self._describe_call(one)) for one in turn.references],
-            aggregator=self._describe_acting(acting) if acting and acting.was_sent else None,
+            references=[self._describe_call(one) for one in turn.references],
+            aggregator=traced,
         )
 
-    def _describe_acting(self, call: ModelCall) -> TracedActingCall:
-        is_streamed = call.request.is_stream
-        location = "inline_from_stream" if is_streamed else "inline"
-        fields = self._describe_call(call)
-        return TracedActingCall(**fields, streamed=is_streamed, output_location=location)
-
-    def _describe_call(self, call: ModelCall) -> dict[str, Any]:
+    def _describe_call(self, call: ModelCall) -> TracedCall:
         response, endpoint, request = call.response, call.endpoint, call.request
         failure = call.failure
         # a call that was refused before any answer costs nothing
         usage = response.usage if response else failure.usage if failure else Usage()
         cost = self._find_cost(call, usage)
-        figures = {
-            "usage": {f"{k}_tokens": v for k, v in msgspec.structs.asdict(usage).items()},
-            "cost_usd": None if cost.nanos is None else cost.nanos / 1e9,
-            "cost_status": cost.status,
-            "cost_source": cost.source,
-            "duration_ms": round(call.duration_ms),
-            "first_token_ms": response.first_token_ms if response else None,
-        }
-        return {
-            "label": endpoint.label,
-            "model": endpoint.model,
-            "provider": endpoint.seller,
-            "temperature": request.settings.get("temperature"),
-            "input_messages": request.messages,
-            "settings": request.settings,
-            "output": response.text if response else None,
-            "tool_calls": response.message.get("tool_calls") if response else None,
-            **(CACHED if call.is_cached else figures),
-            "failure": TracedFailure(failure.kind, failure.reason) if failure else None,
-            "cached": call.is_cached,
-        }
+        traced = TracedCall(
+            label=endpoint.label,
+            model=endpoint.model,
+            provider=endpoint.seller,
+            temperature=request.settings.get("temperature"),
+            input_messages=request.messages,
+            settings=request.settings,
+            output=response.text if response else None,
+            tool_calls=response.message.get("tool_calls") if response else None,
+            usage={f"{name}_tokens": one for name, one in asdict(usage).items()},
+            cost_usd=None if cost.nanos is None else cost.nanos / 1e9,
+            cost_status=cost.status,
+            cost_source=cost.source,
+            duration_ms=round(call.duration_ms),
+            first_token_ms=response.first_token_ms if response else None,
+            failure=TracedFailure(failure.kind, failure.reason) if failure else None,
+            cached=call.is_cached,
+        )
+        return replace(traced, **CACHED) if call.is_cached else traced
 
     def _find_cost(self, call: ModelCall, usage: Usage) -> Cost:
         if call.response is not None and call.response.cost is not None:
