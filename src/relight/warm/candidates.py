@@ -15,17 +15,12 @@ from relight.judging.scoring import score_session
 from relight.reports.labels import read_fitted_weights
 from relight.store import Store
 from relight.store.candidates import find_good_sessions
+from relight.warm import library
 from relight.warm.automatic import BAR
 from relight.warm.capture import Wish, list_tasks, make_template
 from relight.warm.curation import find_neighbours, refuse_crowding, refuse_duplicate, refuse_twin
 from relight.warm.gate import find_failed_rules, make_figures
-from relight.warm.library import (
-    Template,
-    add_version,
-    delete_templates,
-    read_candidates,
-    restore_template,
-)
+from relight.warm.library import Template
 from relight.warm.material import Material, read_material
 
 CHECKED = 200
@@ -50,7 +45,7 @@ def capture_candidates(
     `dry_run` nothing is stored.
     """
     planned: list[Template] = []  # by a dry run
-    waiting = read_candidates(store)[:limit]
+    waiting = library.read_candidates(store)[:limit]
     found = [_accept(store, one, planned, dry_run=dry_run) for one in waiting]
     for session_id, name in find_good_sessions(store, BAR, limit=CHECKED):
         if sum(one.template is not None for one in found) >= limit:
@@ -63,7 +58,7 @@ def capture_candidates(
                 if dry_run:
                     planned.append(template)
                 else:
-                    template = add_version(store, template, is_new=True)
+                    template = library.add_version(store, template, is_new=True)
                 found.append(Candidate(name, template, "clears the bar"))
             except RelightError as error:
                 found.append(Candidate(name, None, error.message))
@@ -104,8 +99,8 @@ def _offer(store: Store, material: Material, *, at: int, is_used: bool) -> Templ
         template = _make(store, material, ())
         if is_used:
             refuse_crowding(store, template)
-            return add_version(store, template, is_new=True)
-        refuse_twin(store, template, read_candidates(store))
+            return library.add_version(store, template, is_new=True)
+        refuse_twin(store, template, library.read_candidates(store))
         return _propose(store, template, at)
     except RelightError:
         return None  # `template auto` reports why
@@ -117,13 +112,13 @@ def _propose(store: Store, template: Template, now: int) -> Template:
     Those of the same import stay: it proposes the newest sessions first.
     """
     most = store.config.templates.max_live_per_category
-    waiting = find_neighbours(read_candidates(store), template)
+    waiting = find_neighbours(library.read_candidates(store), template)
     waiting.sort(key=lambda one: one.proposed_at or 0)
     if most and sum(one.proposed_at == now for one in waiting) >= most:
         raise RelightError(f"{most} newer candidates of {template.category} wait")
-    added = add_version(store, replace(template, proposed_at=now), is_new=True)
+    added = library.add_version(store, replace(template, proposed_at=now), is_new=True)
     if most and len(waiting) >= most:
-        delete_templates(store, waiting[: len(waiting) + 1 - most])
+        library.delete_templates(store, waiting[: len(waiting) + 1 - most])
     return added
 
 
@@ -139,7 +134,7 @@ def _accept(
     if dry_run:
         planned.append(waiting)
     else:
-        waiting = restore_template(store, waiting.name)
+        waiting = library.restore_template(store, waiting.name)
     return Candidate(session, waiting, "was a candidate")
 
 

@@ -25,14 +25,8 @@ from relight.store.candidates import find_own_template
 from relight.store.derive.outcomes import read_proven
 from relight.store.queries.sessions import read_name
 from relight.text import strip_hidden
+from relight.warm import gate
 from relight.warm.curation import drop_candidates, find_objections, offer_force, retire_weakest
-from relight.warm.gate import (
-    find_failed_rules,
-    find_refusal,
-    make_figures,
-    refuse_repetition,
-    refuse_session,
-)
 from relight.warm.injection import SEED_TOKENS
 from relight.warm.library import Template, add_version, check_kind, check_name, check_words
 from relight.warm.material import Material, read_material, redact_messages, take_material
@@ -77,11 +71,11 @@ def capture_template(
     """
     if messages is None and task is None and not force:
         row = find_session(store, clean_text(str(session_id)))
-        if refusal := find_refusal(store, row, read_name(store, row).session, outcome=outcome):
+        if refusal := gate.find_refusal(store, row, read_name(store, row).session, outcome=outcome):
             raise refusal
         # others of its tasks may have been retired since: `task` makes one of them again
         if name is None and (own := find_own_template(store, row)):
-            raise refuse_repetition(own)
+            raise gate.refuse_repetition(own)
     made = capture_tasks(
         store,
         session_id,
@@ -171,7 +165,7 @@ def _read_tasks(
     else:
         row = find_session(store, clean_text(str(session_id)))
         name = read_name(store, row).session
-        refusal = find_refusal(store, row, name, outcome=wish.outcome)
+        refusal = gate.find_refusal(store, row, name, outcome=wish.outcome)
         try:
             material = read_material(store, row)
         except RelightError as error:
@@ -194,9 +188,9 @@ def _capture(store: Store, material: Material, wish: Wish) -> Template:
     score = score_session(
         material.messages, calls=material.calls, weights=read_fitted_weights(store)
     )
-    failed = find_failed_rules(make_figures(score, material.outcome, material.evidence))
+    failed = gate.find_failed_rules(gate.make_figures(score, material.outcome, material.evidence))
     if failed and not wish.force:
-        raise refuse_session(material.source_session or "it", failed)
+        raise gate.refuse_session(material.source_session or "it", failed)
     template = make_template(store, material, score, wish)
     objections = find_objections(store, template)
     if objections and not wish.force:

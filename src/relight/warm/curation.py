@@ -8,17 +8,9 @@ from relight.errors import RelightError
 from relight.store import Store
 from relight.store.template_words import read_calibration, read_rarities
 from relight.store.templates import find_same_seed
-from relight.warm import index, results
+from relight.warm import index, library, results
 from relight.warm.gate import refuse_repetition
-from relight.warm.library import (
-    Template,
-    delete_templates,
-    read_by_id,
-    read_candidates,
-    read_siblings,
-    restore_template,
-    retire_template,
-)
+from relight.warm.library import Template
 
 # similarity of task and of actions above which two templates are duplicates
 DUPLICATE = 0.9
@@ -128,21 +120,21 @@ def _find_near(store: Store, template: Template) -> Sequence[Template]:
         near = index.find_candidates(
             database, weigh_words(template.task), limit=COMPARED, among=own
         )
-    return list(read_by_id(store, [*near, *find_same_seed(store, template)]).values())
+    return list(library.read_by_id(store, [*near, *find_same_seed(store, template)]).values())
 
 
 def drop_candidates(store: Store, added: Template) -> None:
     """Delete the candidates that a new template makes redundant."""
     redundant = [
         one
-        for one in read_candidates(store)
+        for one in library.read_candidates(store)
         if one.id != added.id
         and (
             one.source_session == added.source_session
             or (one.content_hash, one.project) == (added.content_hash, added.project)
         )
     ]
-    delete_templates(store, redundant)
+    library.delete_templates(store, redundant)
 
 
 def find_neighbours(templates: Sequence[Template], template: Template) -> list[Template]:
@@ -154,7 +146,7 @@ def find_neighbours(templates: Sequence[Template], template: Template) -> list[T
 def refuse_crowding(store: Store, template: Template, planned: Sequence[Template] = ()) -> None:
     """Raise if another template would have to retire, counting the planned ones."""
     most = store.config.templates.max_live_per_category
-    there = len(read_siblings(store, template)) + len(find_neighbours(planned, template))
+    there = len(library.read_siblings(store, template)) + len(find_neighbours(planned, template))
     if most and there >= most:
         raise RelightError(
             f"{template.category} has its {most} templates in use already: retire one first"
@@ -165,7 +157,7 @@ def take_into_use(store: Store, template: Template) -> list[Template]:
     """Make a retired template or candidate live; return those that retired for it."""
     for objection in find_objections(store, template):
         raise objection
-    return retire_weakest(store, restore_template(store, template.name))
+    return retire_weakest(store, library.restore_template(store, template.name))
 
 
 def find_weakness(store: Store, template: Template) -> RelightError | None:
@@ -190,7 +182,7 @@ def find_weakest(store: Store, template: Template, *, now: int | None = None) ->
     """
     if not (most := store.config.templates.max_live_per_category):
         return []
-    others = [one for one in read_siblings(store, template) if one.name != template.name]
+    others = [one for one in library.read_siblings(store, template) if one.name != template.name]
     if len(others) < most:
         return []
     weakest = sort_by_worth(store, others, now=now)
@@ -224,5 +216,5 @@ def retire_weakest(store: Store, added: Template, *, now: int | None = None) -> 
     most = store.config.templates.max_live_per_category
     for one in weakest:
         why = f"the weakest of more than {most} in {added.category} when {added.name} came"
-        retire_template(store, one.name, why=why, now=now)
+        library.retire_template(store, one.name, why=why, now=now)
     return weakest

@@ -14,26 +14,10 @@ from msgspec.structs import replace
 
 from relight.chat.shorten import clean_text
 from relight.chat.similarity import Vector, rarity, weigh, weigh_words
-from relight.store import Store
-from relight.store import template_words as words_table
+from relight.store import Store, templates
+from relight.store import template_words as table
 from relight.store.sql import Connection
-from relight.store.template_words import (
-    FLOOR_DEFAULT,
-    Calibration,
-    RarityRow,
-    WordRow,
-    read_calibration,
-    read_rarities,
-)
-from relight.store.templates import (
-    TemplateText,
-    has_templates,
-    read_live_ids,
-    read_texts,
-    read_wordless,
-    read_words,
-    write_words,
-)
+from relight.store.template_words import Calibration
 from relight.warm import likeness
 
 # an index of another form, from an earlier version of Relight, is rebuilt
@@ -66,20 +50,20 @@ def find_floor(calibration: Calibration, alike: likeness.Likeness, template_id: 
 
 def drop_common(database: Connection, words: Vector) -> Vector:
     """Return the words of a task without those that most tasks hold."""
-    holding = {word: one.holding for word, one in read_rarities(database, words).items()}
-    common = likeness.find_common(words, holding, live=read_calibration(database).live)
+    holding = {word: one.holding for word, one in table.read_rarities(database, words).items()}
+    common = likeness.find_common(words, holding, live=table.read_calibration(database).live)
     return {word: weight for word, weight in words.items() if word not in common}
 
 
 def find_holders(database: Connection, kind: str, value: str) -> dict[int, float]:
     """Return the templates that have a facet, with its weight."""
-    return words_table.sum_weights(database, [name_facet(kind, value)])
+    return table.sum_weights(database, [name_facet(kind, value)])
 
 
 def find_lacking(database: Connection, tools: Collection[str]) -> dict[int, float]:
     """Return the templates that call any other tool than these, with the share of their tools."""
-    known = words_table.read_facets(database, name_facet("tool"))
-    return words_table.sum_weights(database, known - {name_facet("tool", one) for one in tools})
+    known = table.read_facets(database, name_facet("tool"))
+    return table.sum_weights(database, known - {name_facet("tool", one) for one in tools})
 
 
 def find_candidates(
@@ -95,12 +79,12 @@ def find_candidates(
     They are those whose tasks share the rarest words with it, and the newest of the others if
     there is room.
     """
-    allowed = read_live_ids(database) if among is None else set(among)
+    allowed = templates.read_live_ids(database) if among is None else set(among)
     if len(allowed) <= limit:
         return sorted(allowed)
-    known = read_rarities(database, words)
+    known = table.read_rarities(database, words)
     then = {word: one.value for word, one in known.items()}
-    task = weigh(words, then, unseen=rarity(read_calibration(database).documents, 0))
+    task = weigh(words, then, unseen=rarity(table.read_calibration(database).documents, 0))
     rough = _rank_roughly(database, task, {word: one.holding for word, one in known.items()})
     near = [found for found in rough if found in allowed]
     return _take_first([*near, *sorted(allowed.difference(near), reverse=True)], limit, group)
@@ -121,54 +105,55 @@ def _rank_roughly(database: Connection, task: Vector, holding: Mapping[str, int]
         if not taken or rows + holding[word] <= POSTINGS:
             taken[word] = task[word]
             rows += holding[word]
-    return words_table.rank_by_words(database, taken)
+    return table.rank_by_words(database, taken)
 
 
 def refresh_index(database: Connection, template_id: int) -> None:
     """Update the index after a template changed."""
-    live = len(read_live_ids(database))
-    known = read_calibration(database)
+    live = len(templates.read_live_ids(database))
+    known = table.read_calibration(database)
     if known.form != FORM or abs(live - known.documents) > DRIFT * known.documents:
         rebuild_index(database)
         return
-    words_table.delete_words(database, template_id)
-    for text in read_texts(database, template_id):
+    table.delete_words(database, template_id)
+    for text in templates.read_texts(database, template_id):
         words = weigh_words(text.task)
         unseen = rarity(known.documents, 0)
-        words_table.count_template_words(database, words, unseen=unseen)
-        then = {word: one.value for word, one in read_rarities(database, words).items()}
-        words_table.insert_words(database, _list_rows(text, weigh(words, then, unseen=unseen)))
-    words_table.write_calibration(database, replace(known, live=live))
+        table.count_template_words(database, words, unseen=unseen)
+        then = {word: one.value for word, one in table.read_rarities(database, words).items()}
+        table.insert_words(database, _list_rows(text, weigh(words, then, unseen=unseen)))
+    table.write_calibration(database, replace(known, live=live))
 
 
 def rebuild_index(database: Connection) -> None:
     """Index all live templates again, with today's rarities."""
-    words_table.clear(database)
+    table.clear(database)
     _add_missing_words(database)
-    texts = read_texts(database)
+    texts = templates.read_texts(database)
     vectors = {text.id: weigh_words(text.task) for text in texts}
     holding = Counter(word for words in vectors.values() for word in words)
     rarities = {word: rarity(len(vectors), count) for word, count in holding.items()}
     weighed = {found: weigh(words, rarities, unseen=1.0) for found, words in vectors.items()}
-    words_table.insert_words(
+    table.insert_words(
         database, (row for text in texts for row in _list_rows(text, weighed[text.id]))
     )
-    words_table.insert_rarities(
-        database, [RarityRow(word, rarities[word], holding[word]) for word in sorted(holding)]
+    table.insert_rarities(
+        database,
+        [table.RarityRow(word, rarities[word], holding[word]) for word in sorted(holding)],
     )
     floor = _calibrate_floor(database, vectors, holding)
-    words_table.write_calibration(database, Calibration(len(texts), floor, len(texts), FORM))
+    table.write_calibration(database, Calibration(len(texts), floor, len(texts), FORM))
 
 
 def _add_missing_words(database: Connection) -> None:
     """Read the words of templates that an earlier Relight made from their seeds."""
-    if not (found := read_wordless(database)):
+    if not (found := templates.read_wordless(database)):
         return
     from relight.warm import words
 
     for one in found:
         read = words.read_words(one.seed, task=one.task)
-        write_words(database, one.id, one.version, read)
+        templates.write_words(database, one.id, one.version, read)
 
 
 def heal(store: Store) -> None:
@@ -177,19 +162,19 @@ def heal(store: Store) -> None:
     A store that can only be read keeps the one that it has.
     """
     with store.reading() as database:
-        is_whole = read_calibration(database).form == FORM
-    if not is_whole and store.can_write and has_templates(store):
+        is_whole = table.read_calibration(database).form == FORM
+    if not is_whole and store.can_write and templates.has_templates(store):
         with store.transaction() as database:
             rebuild_index(database)
 
 
-def _list_rows(text: TemplateText, weighed: Vector) -> list[WordRow]:
+def _list_rows(text: templates.TemplateText, weighed: Vector) -> list[table.WordRow]:
     """Return the index rows of a template: its weighed words, and its facets."""
     entries = weighed | _find_facets(text)
-    return [WordRow(word, text.id, weight) for word, weight in entries.items()]
+    return [table.WordRow(word, text.id, weight) for word, weight in entries.items()]
 
 
-def _find_facets(text: TemplateText) -> Vector:
+def _find_facets(text: templates.TemplateText) -> Vector:
     """Return the properties of a template beside its words; its tools share a weight of one."""
     facets = {name_facet("tool", tool): 1 / len(text.tools) for tool in text.tools}
     facets |= {name_facet("tag", tag): 1.0 for tag in text.tags}
@@ -205,9 +190,9 @@ def _calibrate_floor(
 ) -> float:
     """Return the similarity that four templates of five find among the others."""
     if len(tasks) < likeness.FEW:
-        return FLOOR_DEFAULT
+        return table.FLOOR_DEFAULT
     some = _spread(sorted(tasks), FLOOR_OTHERS)
-    comparison = likeness.WordComparison(read_words(database, some))
+    comparison = likeness.WordComparison(templates.read_words(database, some))
     best = []
     for found in _spread(some, FLOOR_SAMPLE):
         common = likeness.find_common(tasks[found], holding, live=len(tasks))

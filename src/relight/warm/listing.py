@@ -9,16 +9,9 @@ from relight.reports.filters import is_in_project
 from relight.store import Store
 from relight.store.provisions import count_provisions, read_provisions
 from relight.times import write_time
+from relight.warm import library
 from relight.warm.curation import sort_by_worth
-from relight.warm.library import (
-    Template,
-    check_kind,
-    check_words,
-    count_examples,
-    find_template,
-    read_candidates,
-    read_templates,
-)
+from relight.warm.library import Template
 
 STATES = ("live", "candidate", "retired", "all")
 SORTS = ("newest", "best")
@@ -75,18 +68,18 @@ def list_templates(
     """
     check_choice("state", state, STATES)
     check_choice("sort", sort, SORTS)
-    check_kind(category=category, task_type=task_type)
-    check_words(tags=tags)
+    library.check_kind(category=category, task_type=task_type)
+    library.check_words(tags=tags)
     if max_examples is not None:
         check_count("max_examples", max_examples)
     found = [
         one
-        for one in (*read_templates(store), *read_candidates(store))
+        for one in (*library.read_templates(store), *library.read_candidates(store))
         if state in ("all", one.state)
         and category in (None, one.category)
         and task_type in (None, one.task_type)
         and set(tags) <= set(one.tags)
-        and (max_examples is None or count_examples(one) <= max_examples)
+        and (max_examples is None or library.count_examples(one) <= max_examples)
         and is_in_project(one.project, project or "")
     ]
     if sort == "best":
@@ -104,7 +97,7 @@ def load_template(
 ) -> Template:
     """Return a template by name, or the best one in use of a category; raise if there is none."""
     if name is not None:
-        return find_template(store, name, version=version)
+        return library.find_template(store, name, version=version)
     if category is None:
         raise refuse("name", "must be given", "or the category of which the best one is meant")
     if found := list_templates(store, category=category, project=project, sort="best"):
@@ -120,7 +113,7 @@ def list_provisions(
 ) -> ProvisionList:
     """Return the latest decisions how sessions begin, of all templates or of one."""
     if template is not None:
-        template = find_template(store, check_text("template", template)).name
+        template = library.find_template(store, check_text("template", template)).name
     if arm is not None:
         check_choice("arm", arm, ARMS)
     check_count("limit", limit, least=1)

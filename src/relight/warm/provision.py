@@ -21,14 +21,8 @@ from relight.errors import RelightError, check_choice
 from relight.redact import find_secrets
 from relight.store import Store, provisions, templates
 from relight.store.provisions import DealtLesson, Decision, read_lessons
+from relight.warm import injection
 from relight.warm.choice import Choice, check_task, explain_absence, find_choice, make_wanted
-from relight.warm.injection import (
-    BUDGET,
-    count_tokens,
-    fit_seed,
-    render_template,
-    wrap_messages,
-)
 from relight.warm.lessons import prepare_lessons, render_dealt
 from relight.warm.library import Template
 from relight.warm.plans import begin_first_plan
@@ -49,7 +43,9 @@ class _Form(Struct, frozen=True):
 
     def fit(self, template: Template, style: str | None = None) -> Template | None:
         """Return a template with what fits of its seed; None if that is no call."""
-        seed = fit_seed(template, budget=self.budget, tools=self.tools, style=style or self.style)
+        seed = injection.fit_seed(
+            template, budget=self.budget, tools=self.tools, style=style or self.style
+        )
         return msgspec.structs.replace(template, seed=seed) if seed else None
 
     def without(self, lessons: str) -> "_Form":
@@ -87,7 +83,7 @@ class Provision(Struct, frozen=True, kw_only=True):
     def messages(self) -> list[Message] | None:
         """The same as messages; they are fitted here, since most sessions get text."""
         fitted = self.form.fit(self.stored, "messages") if self.stored else None
-        found = wrap_messages(fitted.seed, fitted.name) if fitted else []
+        found = injection.wrap_messages(fitted.seed, fitted.name) if fitted else []
         if self.lessons_text is None:
             return found or None
         if not found:
@@ -105,7 +101,7 @@ def provision_session(
     tags: Sequence[str] = (),
     tools: Sequence[object] | None = None,
     project: str | None = None,
-    budget: int = BUDGET,
+    budget: int = injection.BUDGET,
     style: str = "text",
     source: str | None = None,
     now: int | None = None,
@@ -150,7 +146,7 @@ def provision_session(
         reason=reason,
         project=project,
         category=category,
-        tokens=count_tokens(template, style) if template and arm == "warm" else None,
+        tokens=injection.count_tokens(template, style) if template and arm == "warm" else None,
         created_at=at,
         hold_out=float(store.config.templates.hold_out) if template else None,
     )
@@ -172,7 +168,7 @@ def provision_lessons(
     at = int(time.time() * 1000)
     decision = provisions.find_decision(store, session_id)
     if decision is None:
-        lessons = prepare_lessons(store, project, budget=BUDGET, now=at)
+        lessons = prepare_lessons(store, project, budget=injection.BUDGET, now=at)
         if not lessons:
             return None
         begin_first_plan(store, now=at)
@@ -252,7 +248,7 @@ def _make(decision: Decision, template: Template | None, form: _Form) -> Provisi
     fitted = form.fit(stored) if stored else None
     text = form.fit(stored, "text") if stored and form.style != "text" else fitted
     lessons = render_dealt(read_lessons(decision.lessons)) if decision.has_lessons else ""
-    parts = [one for one in (lessons, render_template(text) if text else "") if one]
+    parts = [one for one in (lessons, injection.render_template(text) if text else "") if one]
     return Provision(
         id=decision.id,
         arm=decision.arm,

@@ -13,13 +13,8 @@ from relight.store import Store, provisions
 from relight.store.provisions import count_arm_outcomes
 from relight.store.templates import read_version_names
 from relight.times import write_time
-from relight.warm.library import (
-    Template,
-    count_examples,
-    read_candidates,
-    read_templates,
-    retire_template,
-)
+from relight.warm import library
+from relight.warm.library import Template
 
 HALF_LIFE_DAYS = 30.0
 PRIOR_WEIGHT = 5.0
@@ -148,14 +143,14 @@ def retire_if_harmful(store: Store, template: Template, *, now: int | None = Non
     """Retire a live template that does harm; True if it was retired."""
     if template.state != "live" or (why := find_harm(store, template)) is None:
         return False
-    retire_template(store, template.name, why=why, now=now)
+    library.retire_template(store, template.name, why=why, now=now)
     return True
 
 
 def read_template_stats(store: Store) -> TemplateStats:
     """Return the results of each version of each template, with totals by task type."""
     rows = read_stats(store)
-    every = [*read_templates(store), *read_candidates(store)]
+    every = [*library.read_templates(store), *library.read_candidates(store)]
     types = [
         TypeTotals(task_type=name, **_add_up(some, rows))
         for name in TASK_TYPES
@@ -173,7 +168,7 @@ def _add_up(templates: Sequence[Template], rows: Sequence[VersionStats]) -> dict
         "live": len(live),
         "candidates": sum(one.state == "candidate" for one in templates),
         "retired": sum(one.state == "retired" for one in templates),
-        "examples": sum(map(count_examples, live)),
+        "examples": sum(map(library.count_examples, live)),
         "warm": sum(row.warm for row in own),
         "cold": sum(row.cold for row in own),
         "successes": sum(row.success for row in own),

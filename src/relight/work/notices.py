@@ -20,15 +20,8 @@ from relight.intake.importing import Imported
 from relight.locks import expand_path, make_folder, open_private
 from relight.redact import redact_text
 from relight.store import Store
+from relight.store import notices as table
 from relight.store.alarms import has_new_runs
-from relight.store.notices import (
-    NoticeRow,
-    add_notices,
-    claim_notice,
-    find_since,
-    set_failed,
-    set_sent,
-)
 from relight.store.queries.runs import RunReport, read_unnoticed_runs
 from relight.text import clean_lines
 
@@ -142,9 +135,9 @@ def notify_failed_runs(store: Store, *, now: int | None = None) -> None:
     if not _can_notify(store):
         return
     at = round(time.time() * 1000) if now is None else now
-    since = max(find_since(store, otherwise=at - RECENT_MS), at - OLDEST_MS)
+    since = max(table.find_since(store, otherwise=at - RECENT_MS), at - OLDEST_MS)
     runs = read_unnoticed_runs(store, since=since, quiet_at=at - QUIET_MS)
-    add_notices(store, [_make_run_notice(store, run, now=at) for run in reversed(runs)])
+    table.add_notices(store, [_make_run_notice(store, run, now=at) for run in reversed(runs)])
     send_due(store, now=at)
 
 
@@ -179,7 +172,9 @@ def notify(
     """
     if _can_notify(store):
         now = round(time.time() * 1000)
-        add_notices(store, [_make_notice(store, kind, key, text, facts or {}, at=now, now=now)])
+        table.add_notices(
+            store, [_make_notice(store, kind, key, text, facts or {}, at=now, now=now)]
+        )
         send_due(store, now=now)
 
 
@@ -192,7 +187,7 @@ def send_due(store: Store, *, now: int) -> None:
     to = store.config.notify.to
     until = time.monotonic() + PASS_SECONDS
     for _ in range(MOST_SENT):
-        notice = claim_notice(store, now=now, waits_ms=WAITS_MS) if to else None
+        notice = table.claim_notice(store, now=now, waits_ms=WAITS_MS) if to else None
         if notice is None or to is None:
             return
         try:
@@ -201,9 +196,9 @@ def send_due(store: Store, *, now: int) -> None:
             from relight.work.sending import find_reason
 
             reason = redact_text(find_reason(error, to), key=store.redaction_key)
-            set_failed(store, notice, error=reason)
+            table.set_failed(store, notice, error=reason)
             return
-        set_sent(store, notice, at=round(time.time() * 1000))
+        table.set_sent(store, notice, at=round(time.time() * 1000))
         if time.monotonic() >= until:
             return
 
@@ -243,12 +238,12 @@ def _make_notice(
     *,
     at: int,
     now: int,
-) -> NoticeRow:
+) -> table.NoticeRow:
     body = make_body(store, kind, key, text, facts, at=at)
-    return NoticeRow(kind=kind, key=key, at=at, body=body, next_try_at=now)
+    return table.NoticeRow(kind=kind, key=key, at=at, body=body, next_try_at=now)
 
 
-def _make_run_notice(store: Store, run: RunReport, *, now: int) -> NoticeRow:
+def _make_run_notice(store: Store, run: RunReport, *, now: int) -> table.NoticeRow:
     from relight.times import read_time
 
     facts = {name: value for name, value in asdict(run).items() if name in FACTS}

@@ -146,7 +146,7 @@ class Plugin:
             reason=_text(facts.get("reason")),
             status=facts.get("status_code"),
         )
-        self._flush_session(facts)  # a turn that fails finally calls no other hook
+        self.post_llm_call(facts)  # a turn that fails finally calls no other hook
 
     def post_tool_call(self, facts: dict[str, Any]) -> None:
         self._add_event(
@@ -158,10 +158,10 @@ class Plugin:
         )
 
     def post_llm_call(self, facts: dict[str, Any]) -> None:
-        self._flush_session(facts)
+        if session := facts.get("session_id"):
+            self._record(str(session))
 
-    def on_session_end(self, facts: dict[str, Any]) -> None:
-        self._flush_session(facts)
+    on_session_end = post_llm_call
 
     def flush(self, _: dict[str, Any]) -> None:
         for session in list(self._events):
@@ -190,10 +190,6 @@ class Plugin:
             events.append({name: value for name, value in row.items() if value is not None})
             is_full = len(events) >= BUFFERED_EVENTS
         if is_full:
-            self._record(str(session))
-
-    def _flush_session(self, facts: dict[str, Any]) -> None:
-        if session := facts.get("session_id"):
             self._record(str(session))
 
     def _record(self, session: str) -> None:

@@ -14,16 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.reports.lessons import read_new
-from relight.stats.evalues import (
-    FEWEST,
-    FEWEST_DEALT,
-    DealtCounts,
-    Evidence,
-    count_more_dealt,
-    count_more_sessions,
-    sum_values,
-    weigh_bets,
-)
+from relight.stats import evalues
+from relight.stats.evalues import FEWEST, FEWEST_DEALT
 from relight.stats.rates import Estimate
 from relight.store import Store
 from relight.store.experiments import DealtFilter, read_lesson_sessions, read_session_lessons
@@ -32,20 +24,9 @@ from relight.store.queries.filters import Filter
 from relight.store.stumbles import read_causes
 from relight.text import share
 from relight.warm.plans import WarmPlan
+from relight.work.experiments import warm_verdict
 from relight.work.experiments.metrics import FIRST_CALLS, ArmSession, measure_sessions
-from relight.work.experiments.warm_verdict import (
-    CAUSE,
-    EARLY,
-    READERS,
-    SUCCESS,
-    Pace,
-    describe_interval,
-    describe_points,
-    find_effect,
-    group_deals,
-    look_ahead,
-    weigh_figure,
-)
+from relight.work.experiments.warm_verdict import CAUSE, EARLY, READERS, SUCCESS
 
 READ_SECONDS = 5.0
 ORDER = (CAUSE, EARLY, SUCCESS)
@@ -150,11 +131,11 @@ def compare_lessons(
 def _compare(
     sessions: Sequence[ArmSession], name: str, plan: WarmPlan, *, is_open: bool
 ) -> LessonMeasure:
-    deals = group_deals(sessions, name)
-    found = weigh_figure(deals, name, plan) if deals else None
+    deals = warm_verdict.group_deals(sessions, name)
+    found = warm_verdict.weigh_figure(deals, name, plan) if deals else None
     e_value = None if found is None else found.e_value
     arms = {
-        arm: sum_values(
+        arm: evalues.sum_values(
             [v for one in sessions if one.arm == arm if (v := READERS[name](one)) is not None]
         )
         for arm in ("warm", "cold")
@@ -162,7 +143,7 @@ def _compare(
     given, held = arms["warm"], arms["cold"]
     if name == CAUSE:
         has_enough = min(given.sessions, held.sessions) >= FEWEST_DEALT
-        e_value = weigh_bets(_count_dealt(sessions)) if has_enough else None
+        e_value = evalues.weigh_bets(_count_dealt(sessions)) if has_enough else None
     verdict = NOT_ENOUGH
     if is_open and e_value is not None and e_value >= 1 / plan.error:
         verdict = "more" if given.mean > held.mean else "less"
@@ -177,14 +158,14 @@ def _compare(
     )
 
 
-def _limit(found: Evidence, verdict: str) -> Estimate:
+def _limit(found: evalues.Evidence, verdict: str) -> Estimate:
     """Return a difference whose interval ends at 0 where the bets have shown its direction."""
     low = max(found.low, 0.0) if verdict == "more" else found.low
     high = min(found.high, 0.0) if verdict == "less" else found.high
     return Estimate(found.difference, low, high)
 
 
-def _count_dealt(sessions: Sequence[ArmSession]) -> list[DealtCounts]:
+def _count_dealt(sessions: Sequence[ArmSession]) -> list[evalues.DealtCounts]:
     """Return hits and sessions by the chance of lessons; without a chance there is no bet."""
     counts: dict[float, list[int]] = {}
     for one in sessions:
@@ -193,7 +174,7 @@ def _count_dealt(sessions: Sequence[ArmSession]) -> list[DealtCounts]:
             place = 2 if one.arm == "warm" else 0
             own[place] += one.is_hit
             own[place + 1] += 1
-    return [DealtCounts(1 - hold_out, *own) for hold_out, own in counts.items()]
+    return [evalues.DealtCounts(1 - hold_out, *own) for hold_out, own in counts.items()]
 
 
 def _describe(name: str, one: LessonMeasure) -> str:
@@ -217,7 +198,7 @@ def _describe(name: str, one: LessonMeasure) -> str:
         return f"{text}: {NOT_ENOUGH}, a comparison begins with {fewest} sessions in each arm."
     if found is not None and found.low is not None and found.high is not None:
         less = "less" if name == EARLY else "fewer"
-        text += f" ({describe_interval(found.low, found.high, less)})"
+        text += f" ({warm_verdict.describe_interval(found.low, found.high, less)})"
     if one.verdict == NOT_ENOUGH:
         return f"{text}: {NOT_ENOUGH}."
     return f"{text}: shown."
@@ -231,16 +212,18 @@ def _describe_needed(
     name: str, sessions: Sequence[ArmSession], plan: WarmPlan, hold_out: float
 ) -> str:
     """Return how many more sessions show the planned effect on a figure."""
-    effect = describe_points(find_effect(plan, name))
+    effect = warm_verdict.describe_points(warm_verdict.find_effect(plan, name))
     word = "more" if name == SUCCESS else "less" if name == EARLY else "fewer"
     if name == CAUSE:
-        needed = count_more_dealt(
+        needed = evalues.count_more_dealt(
             _count_dealt(sessions), fall=plan.cause_effect, hold_out=hold_out, error=plan.error
         )
     else:
-        pace = Pace(hold_out, 0.0, len(sessions))
-        outlook = look_ahead(group_deals(sessions, name), name, plan, pace)
-        needed = count_more_sessions([outlook], hold_out=hold_out, error=plan.error)
+        pace = warm_verdict.Pace(hold_out, 0.0, len(sessions))
+        outlook = warm_verdict.look_ahead(
+            warm_verdict.group_deals(sessions, name), name, plan, pace
+        )
+        needed = evalues.count_more_sessions([outlook], hold_out=hold_out, error=plan.error)
     if needed is None:
         return "How many more sessions it takes is not known yet."
     return (

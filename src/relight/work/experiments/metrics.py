@@ -10,17 +10,8 @@ from msgspec.structs import replace
 
 from relight.model import WHOLE_TOKENS, sum_known
 from relight.stats.rates import Estimate
-from relight.store import Store
-from relight.store.experiments import (
-    ALL_DEALT,
-    DealtCall,
-    DealtFilter,
-    DealtSession,
-    TrialRun,
-    find_dealt_session,
-    read_dealt_calls,
-    read_dealt_sessions,
-)
+from relight.store import Store, experiments
+from relight.store.experiments import DealtFilter, DealtSession
 from relight.store.provisions import read_forks
 from relight.text import align, count, dollars, seconds, share
 
@@ -58,7 +49,7 @@ class ArmSession(Struct, frozen=True, kw_only=True):
 class RunSide(Struct, frozen=True):
     """One run of a pair, with its outcome and its session."""
 
-    run: TrialRun
+    run: experiments.TrialRun
     outcome: bool | None
     session: ArmSession | None
 
@@ -223,19 +214,21 @@ METRICS = {
 }
 
 
-def read_arm_sessions(store: Store, among: DealtFilter = ALL_DEALT) -> Iterator[ArmSession]:
+def read_arm_sessions(
+    store: Store, among: DealtFilter = experiments.ALL_DEALT
+) -> Iterator[ArmSession]:
     """Yield the sessions that followed provisions with a template, each with its forks."""
-    yield from measure_sessions(store, read_dealt_sessions(store, among))
+    yield from measure_sessions(store, experiments.read_dealt_sessions(store, among))
 
 
 def measure_sessions(store: Store, dealt: Sequence[DealtSession]) -> Iterator[ArmSession]:
     """Yield sessions of arms in their order, each with its forks."""
     forks = read_forks(store, [one.id for one in dealt])
-    calls = read_dealt_calls(store, [*(one.id for one in dealt), *forks])
+    calls = experiments.read_dealt_calls(store, [*(one.id for one in dealt), *forks])
     for one in dealt:
         own = list(calls.get(one.id, ()))
         for fork in (fork for fork, root in forks.items() if root == one.id):
-            if (more := find_dealt_session(store, fork, one.arm)) is not None:
+            if (more := experiments.find_dealt_session(store, fork, one.arm)) is not None:
                 one = _add_fork(one, more)
                 own += calls.get(fork, ())
         yield _measure(one, own)
@@ -243,10 +236,10 @@ def measure_sessions(store: Store, dealt: Sequence[DealtSession]) -> Iterator[Ar
 
 def find_arm_session(store: Store, session_id: int, arm: str) -> ArmSession | None:
     """Return one session as part of an arm, if it is in the store."""
-    found = find_dealt_session(store, session_id, arm)
+    found = experiments.find_dealt_session(store, session_id, arm)
     if found is None:
         return None
-    return _measure(found, read_dealt_calls(store, [session_id]).get(session_id, []))
+    return _measure(found, experiments.read_dealt_calls(store, [session_id]).get(session_id, []))
 
 
 def _add_fork(session: DealtSession, fork: DealtSession) -> DealtSession:
@@ -264,7 +257,7 @@ def _add_fork(session: DealtSession, fork: DealtSession) -> DealtSession:
     )
 
 
-def _measure(session: DealtSession, calls: Sequence[DealtCall]) -> ArmSession:
+def _measure(session: DealtSession, calls: Sequence[experiments.DealtCall]) -> ArmSession:
     judged = [one.label for one in calls if one.label in ("ok", "negative", "error")]
     first = judged[:FIRST_CALLS]
     worked = [one.finished_at or one.at for one in calls if one.label in ("ok", "negative")]

@@ -11,21 +11,10 @@ from typing import Literal
 from msgspec import Struct
 
 from relight.errors import as_typed
-from relight.stats.evalues import (
-    FEWEST,
-    Deal,
-    Evidence,
-    Outlook,
-    count_more_sessions,
-    find_information,
-    find_spread_of_means,
-    find_spread_of_rates,
-    sum_values,
-    weigh_means,
-    weigh_rates,
-)
+from relight.stats import evalues
+from relight.stats.evalues import FEWEST, Deal, Evidence
 from relight.stats.rates import Estimate
-from relight.text import share
+from relight.text import plural, share
 from relight.warm.plans import WarmPlan
 from relight.work.experiments.metrics import (
     FIRST_CALLS,
@@ -91,12 +80,12 @@ def group_deals(sessions: Sequence[ArmSession], name: str) -> list[Deal]:
     for one in sessions:
         if (value := read(one)) is not None:
             groups.setdefault(one.hold_out, ([], []))[one.arm == "warm"].append(value)
-    return [(sum_values(cold), sum_values(warm)) for cold, warm in groups.values()]
+    return [(evalues.sum_values(cold), evalues.sum_values(warm)) for cold, warm in groups.values()]
 
 
 def weigh_figure(deals: Sequence[Deal], name: str, plan: WarmPlan) -> Evidence | None:
     """Return the evidence for a difference in a planned figure."""
-    weigh = weigh_means if name == EARLY else weigh_rates
+    weigh = evalues.weigh_means if name == EARLY else evalues.weigh_rates
     return weigh(deals, tau=find_effect(plan, name), error=plan.error)
 
 
@@ -147,7 +136,7 @@ def find_needed(
     outlooks = [look_ahead(group_deals(sessions, name), name, plan, pace) for name in figures]
     counts, days = [], []
     for hold_out in (pace.hold_out, 0.5):
-        counts.append(count_more_sessions(outlooks, hold_out=hold_out, error=plan.error))
+        counts.append(evalues.count_more_sessions(outlooks, hold_out=hold_out, error=plan.error))
         after = count_days_left(counts[-1], pace.sessions_per_day)
         days.append(None if after is None else find_day(after))
     return NeededSessions(
@@ -160,12 +149,14 @@ def find_needed(
     )
 
 
-def look_ahead(deals: Sequence[Deal], name: str, plan: WarmPlan, pace: Pace) -> Outlook:
-    spread = (find_spread_of_means if name == EARLY else find_spread_of_rates)(deals)
+def look_ahead(deals: Sequence[Deal], name: str, plan: WarmPlan, pace: Pace) -> evalues.Outlook:
+    spread = (evalues.find_spread_of_means if name == EARLY else evalues.find_spread_of_rates)(
+        deals
+    )
     known = sum(a.sessions + b.sessions for a, b in deals)
-    return Outlook(
+    return evalues.Outlook(
         spread=spread,
-        information=find_information(deals),
+        information=evalues.find_information(deals),
         tau=find_effect(plan, name),
         known=known / pace.dealt if pace.dealt and spread else 0.0,
     )
@@ -197,7 +188,8 @@ def describe_verdict(
         ]
     else:
         first, *rest = filter(None, (success, early))
-        lines = [f"{_capitalise(verdict)}: {first}.", *(f"{_capitalise(one)}." for one in rest)]
+        lines = [f"{verdict}: {first}.", *(f"{one}." for one in rest)]
+        lines = [line[:1].upper() + line[1:] for line in lines]
     if plan.ended_at is not None:
         hint = as_typed("`relight experiment report` shows the present one")
         lines.append(f"This comparison ended on {plan.ended_at[:10]}; {hint}.")
@@ -221,7 +213,10 @@ def _describe_figure(name: str, measure: Measure) -> str:
     if not measure.cold_sessions and not measure.warm_sessions:
         return "no outcome is known" if name == SUCCESS else "no call of a session is judged"
     warm, cold = (one.value if one else None for one in (measure.warm, measure.cold))
-    dealt = _count(measure.warm_sessions, "warm"), _count(measure.cold_sessions, "cold")
+    dealt = (
+        plural(measure.warm_sessions, "warm session"),
+        plural(measure.cold_sessions, "cold session"),
+    )
     if name == SUCCESS:
         successes = (warm or 0) * measure.warm_sessions, (cold or 0) * measure.cold_sessions
         text = (
@@ -235,10 +230,6 @@ def _describe_figure(name: str, measure: Measure) -> str:
         return f"{text}; a comparison begins with {FEWEST} sessions in each arm"
     less = "fewer" if name == SUCCESS else "less"
     return f"{text} ({describe_interval(found.low, found.high, less)})"
-
-
-def _count(sessions: int, arm: str) -> str:
-    return f"{sessions:,} {arm} session{'' if sessions == 1 else 's'}"
 
 
 def describe_interval(low: float, high: float, less: str) -> str:
@@ -289,7 +280,3 @@ def _describe_date(until: str | None, sessions_per_day: float) -> str:
     if until is None:
         return f", more than {MOST_DAYS // 365} years at {sessions_per_day:.2g} a day"
     return f", until {until} at {sessions_per_day:.2g} a day"
-
-
-def _capitalise(text: str) -> str:
-    return text[:1].upper() + text[1:]

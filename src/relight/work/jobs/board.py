@@ -18,17 +18,9 @@ from relight.intake.team_client import Line
 from relight.redact import redact_text
 from relight.store import Store
 from relight.store.runs import find_held_run, read_begun
+from relight.work.jobs import slots
 from relight.work.jobs.job import JobDefinition, JobResult, JobRun
 from relight.work.jobs.lost_runs import find_dead, settle_dead
-from relight.work.jobs.slots import (
-    ANYWHERE,
-    begin,
-    claim_due,
-    decode_begun,
-    find_claimed,
-    finish,
-    keep_lease,
-)
 from relight.work.notices import watch_canaries
 
 HolderName = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -99,7 +91,7 @@ class StoreBoard:
         store: Store,
         *,
         clock: Callable[[], float] = time.time,
-        places: Sequence[str] = (ANYWHERE,),
+        places: Sequence[str] = (slots.ANYWHERE,),
         is_own: bool = True,
     ) -> None:
         self._store = store
@@ -114,8 +106,8 @@ class StoreBoard:
         """
         now = self._now()
         settle_dead(self._store, find_dead(self._store, now=now))
-        held = find_claimed(self._store, holder)
-        return held + claim_due(
+        held = slots.find_claimed(self._store, holder)
+        return held + slots.claim_due(
             self._store,
             holder,
             now=now,
@@ -126,22 +118,22 @@ class StoreBoard:
 
     def begin(self, run_id: int, holder: str) -> BegunSlot | None:
         """Begin a claimed run; None if it is not this holder's. To begin twice changes nothing."""
-        begun = begin(self._store, run_id, holder, now=self._now())
+        begun = slots.begin(self._store, run_id, holder, now=self._now())
         if begun is None:
             held = find_held_run(self._store, run_id, holder)
             if held is not None and held.status == "running":
-                begun = decode_begun(read_begun(self._store, run_id), run_id, now=self._now())
+                begun = slots.decode_begun(read_begun(self._store, run_id), run_id, now=self._now())
         return BegunSlot(*begun) if begun else None
 
     def keep(self, holder: str) -> None:
         """Extend the lease on all runs of a holder."""
-        keep_lease(self._store, holder, now=self._now())
+        slots.keep_lease(self._store, holder, now=self._now())
 
     def finish(self, run_id: int, result: JobResult, *, holder: str) -> bool:
         """Write a run's result; False if the run is not this holder's."""
         key = self._store.redaction_key
         clean = replace(result, evidence=[redact_text(one, key=key) for one in result.evidence])
-        is_written = finish(self._store, run_id, clean, holder=holder)
+        is_written = slots.finish(self._store, run_id, clean, holder=holder)
         watch_canaries(self._store)
         return is_written
 

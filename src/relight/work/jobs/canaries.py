@@ -20,21 +20,9 @@ from relight.sources.job_editors import JobEditor, find_job_editor
 from relight.stats.canary import choose_canary_step, find_share
 from relight.stats.odds import NO_PAIRS
 from relight.store import Store
+from relight.store import canaries as table
 from relight.store.alarms import find_last_alarm
-from relight.store.canaries import (
-    CanaryRow,
-    DealRow,
-    SwitchRow,
-    add_deal,
-    add_switch,
-    count_ended,
-    drop_open_deals,
-    find_open_canary,
-    find_open_deal,
-    join_deal,
-    read_canaries,
-    update_canary,
-)
+from relight.store.canaries import CanaryRow, SwitchRow
 from relight.store.jobs import DueJob, find_own_job, set_definition
 from relight.store.runs import ClaimRow
 from relight.store.sql import Connection
@@ -46,12 +34,12 @@ AUTO = "auto"
 
 def deal_slot(store: Store, database: Connection, job: DueJob, run: ClaimRow, *, now: int) -> None:
     """Write which model a claimed run of a job gets, if one is on trial or watched there."""
-    canary = find_open_canary(store, job.key)
+    canary = table.find_open_canary(store, job.key)
     if canary is None or not _is_as_before(canary, job.definition):
         return
     # after a switch every run is of the new model, and still counts
     is_candidate = canary.state == "promoted" or draw(canary, run.key)
-    add_deal(database, DealRow(canary.id, now, int(is_candidate), run.id))
+    table.add_deal(database, table.DealRow(canary.id, now, int(is_candidate), run.id))
 
 
 def draw(canary: CanaryRow, key: str) -> bool:
@@ -68,8 +56,8 @@ def review_canaries(store: Store, *, now: int | None = None) -> list[CanaryRow]:
     """
     at = round(time.time() * 1000) if now is None else now
     changed = []
-    for row in read_canaries(store, is_open=True):
-        ended = count_ended(store, row.job)
+    for row in table.read_canaries(store, is_open=True):
+        ended = table.count_ended(store, row.job)
         if ended == row.seen and is_on_trial(store, row):
             continue
         after = _review(store, row, now=at)
@@ -77,7 +65,7 @@ def review_canaries(store: Store, *, now: int | None = None) -> list[CanaryRow]:
             changed.append(after)
         elif ended != row.seen:
             with store.transaction() as database:
-                update_canary(database, row, seen=ended)
+                table.update_canary(database, row, seen=ended)
     return changed
 
 
@@ -115,7 +103,7 @@ def _review(store: Store, row: CanaryRow, *, now: int) -> CanaryRow | None:
     share = find_share(seen.a, seen.b, first=row.first_share, margin=row.margin, pairs=seen.pairs)
     if share != row.share:
         with store.transaction() as database:
-            update_canary(database, row, share=share)
+            table.update_canary(database, row, share=share)
     if ":" in row.job:
         deal_next(store, replace(row, share=share), now=now)
     return None
@@ -192,20 +180,20 @@ def _change(
     if switch and ":" in row.job:
         _set_foreign(row, is_candidate=is_candidate)
     with store.transaction() as database:
-        if not update_canary(database, row, **changes):
+        if not table.update_canary(database, row, **changes):
             return None
         if "state" in changes:
-            drop_open_deals(database, row.id)
+            table.drop_open_deals(database, row.id)
         if switch:
             if ":" not in row.job:
                 _set_own(store, database, row, is_candidate=is_candidate)
-            add_switch(database, switch)
+            table.add_switch(database, switch)
     return replace(row, **changes)
 
 
 def find_canary(store: Store, job: str) -> CanaryRow:
     """Return the open canary of a job; raise if there is none."""
-    found = find_open_canary(store, job)
+    found = table.find_open_canary(store, job)
     if found is None:
         hint = f"relight job canary {job} --model CHEAPER begins one"
         raise MissingError(f"no model is on trial in {job}", hint)
@@ -280,9 +268,11 @@ def find_editor(job: str) -> tuple[JobEditor, str]:
 
 def _join_last(store: Store, row: CanaryRow) -> None:
     """Join the last deal of another scheduler's job to its run."""
-    deal = find_open_deal(store, row.id)
+    deal = table.find_open_deal(store, row.id)
     if deal is not None:
-        join_deal(store, row, deal, model=row.model if deal.is_candidate else row.against or "")
+        table.join_deal(
+            store, row, deal, model=row.model if deal.is_candidate else row.against or ""
+        )
 
 
 def deal_next(store: Store, row: CanaryRow, *, now: int) -> None:
@@ -291,11 +281,11 @@ def deal_next(store: Store, row: CanaryRow, *, now: int) -> None:
     The deal is written first: a scheduler that could not be changed has a run on another model
     than the one dealt, which counts for neither.
     """
-    if find_open_deal(store, row.id) is not None:
+    if table.find_open_deal(store, row.id) is not None:
         return
     is_candidate = draw(row, str(now))
     with store.transaction() as database:
-        add_deal(database, DealRow(row.id, now, int(is_candidate), None))
+        table.add_deal(database, table.DealRow(row.id, now, int(is_candidate), None))
     _set_foreign(row, is_candidate=is_candidate)
 
 

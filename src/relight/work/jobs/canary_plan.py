@@ -21,14 +21,8 @@ from relight.stats.canary import (
 )
 from relight.stats.odds import MARGIN, Tally
 from relight.store import Store
-from relight.store.canaries import (
-    CanaryRow,
-    SpanCount,
-    add_canary,
-    count_ended,
-    count_span,
-    read_canaries,
-)
+from relight.store import canaries as canary_table
+from relight.store.canaries import CanaryRow
 from relight.store.queries.comparison import read_job_cells
 from relight.text import dollars, plural
 from relight.work.jobs.canaries import deal_next, find_editor
@@ -73,7 +67,7 @@ class CanaryPlan(Struct, frozen=True):
 def plan_canary(store: Store, name: str, order: CanaryOrder, *, now: int) -> CanaryPlan:
     """Return what a canary is likely to take; raise if it cannot begin, or not in useful time."""
     job = describe_job(store, name, now=now).job
-    if read_canaries(store, job, is_open=True):
+    if canary_table.read_canaries(store, job, is_open=True):
         hint = f"relight job canary {job} --stop ends it; `relight job canary {job}` shows it"
         raise RelightError(
             f"a model is on trial in {job} already, or was switched and is watched", hint
@@ -84,7 +78,7 @@ def plan_canary(store: Store, name: str, order: CanaryOrder, *, now: int) -> Can
     change, before, in_use = settings
     aliases = store.config.models.aliases
     against = find_model_name(in_use, aliases) if in_use else None
-    if against is None or not count_span(store, job, against).runs:
+    if against is None or not canary_table.count_span(store, job, against).runs:
         # runs may name the model in another way than the job does
         against = _find_usual(store, job, now=now) or against
     model = find_model_name(order.model, aliases)
@@ -92,7 +86,7 @@ def plan_canary(store: Store, name: str, order: CanaryOrder, *, now: int) -> Can
         raise RelightError(f"{job} runs on {model} already", "name a cheaper model")
     if order.replay:
         order = replace(order, replay=_count_tasks(store, job, against, number=order.replay))
-    done = count_span(store, job, against)
+    done = canary_table.count_span(store, job, against)
     a = Tally(done.successes, done.known - done.successes)
     found = forecast(
         a,
@@ -117,7 +111,7 @@ def plan_canary(store: Store, name: str, order: CanaryOrder, *, now: int) -> Can
         is_auto=int(order.is_auto),
         seed=secrets.token_hex(8),
         started_at=now,
-        seen=count_ended(store, job),
+        seen=canary_table.count_ended(store, job),
     )
     plan = CanaryPlan(row, found, _describe(row, found, order, a))
     is_long = found.days is None or found.days > MOST_DAYS
@@ -129,9 +123,9 @@ def plan_canary(store: Store, name: str, order: CanaryOrder, *, now: int) -> Can
 def start_canary(store: Store, plan: CanaryPlan, *, replay: str | None = None) -> CanaryRow:
     """Begin a canary: from now on slots of its job are dealt."""
     with store.transaction() as database:
-        if read_canaries(store, plan.row.job, is_open=True):
+        if canary_table.read_canaries(store, plan.row.job, is_open=True):
             raise RelightError(f"a model is on trial in {plan.row.job} already", "look at it first")
-        row = add_canary(database, replace(plan.row, replay=replay))
+        row = canary_table.add_canary(database, replace(plan.row, replay=replay))
     if ":" in row.job:
         deal_next(store, row, now=row.started_at)
     return row
@@ -207,7 +201,7 @@ def _count_slots(store: Store, job: str, *, now: int) -> float:
     return len(slots) / max(days, 1e-6)
 
 
-def _find_budget(order: CanaryOrder, found: Forecast, done: SpanCount) -> float | None:
+def _find_budget(order: CanaryOrder, found: Forecast, done: canary_table.SpanCount) -> float | None:
     """Return what a trial may cost: as much as its runs would on the model in use.
 
     A replayed task is two runs.

@@ -9,14 +9,9 @@ from msgspec.structs import replace
 
 from relight.errors import StoreError
 from relight.store import Store
+from relight.work.jobs import lost_runs
 from relight.work.jobs.job import Execute, JobDefinition, JobResult, JobRun
 from relight.work.jobs.leases import HEARTBEAT_MS
-from relight.work.jobs.lost_runs import (
-    collect_interrupted,
-    find_dead,
-    make_interrupted_result,
-    settle_dead,
-)
 from relight.work.jobs.notes import remove_notes
 from relight.work.jobs.registry import find_job
 from relight.work.jobs.slots import BY_HAND, finish, keep_lease, start_now
@@ -35,8 +30,8 @@ def run_now(
 ) -> tuple[JobRun, JobResult]:
     """Run a job at once, because a person asked for it; `note` says why in its history."""
     job, now = find_job(store, name), round(clock() * 1000)
-    settle_dead(store, find_dead(store, now=now))
-    collect_interrupted(store)
+    lost_runs.settle_dead(store, lost_runs.find_dead(store, now=now))
+    lost_runs.collect_interrupted(store)
     run = start_now(store, job, holder, now=now, note=note or BY_HAND)
     with _lease_kept(store, holder, clock):
         result = complete_run(store, job, run, holder=holder, execute=execute, clock=clock)
@@ -84,9 +79,9 @@ def complete_run(
         result = execute(store, job, run, config=store.config, clock=clock)
     except (SystemExit, KeyboardInterrupt):
         evidence = f"{find_reason()}; what it had done by then is not known"
-        result = make_interrupted_result(store, run.key, [evidence])
+        result = lost_runs.make_interrupted_result(store, run.key, [evidence])
         _write(store, run, result, holder=holder, clock=clock)
-        collect_interrupted(store, run_id=run.id)
+        lost_runs.collect_interrupted(store, run_id=run.id)
         raise
     except Exception as error:  # noqa: BLE001 - every run must get an end
         evidence = f"Relight itself failed: {type(error).__name__}: {error}"

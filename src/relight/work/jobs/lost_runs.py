@@ -16,26 +16,12 @@ from msgspec.structs import replace
 
 from relight.locks import hold, open_lock
 from relight.store import Store
+from relight.store import runs as run_table
 from relight.store.misses import record_safely
-from relight.store.runs import (
-    find_held_run,
-    find_held_runs,
-    find_interrupted_run,
-    find_sessions_named_after,
-    has_ended,
-    read_leases,
-    return_claims,
-)
+from relight.work.jobs import notes
 from relight.work.jobs.job import JobResult
 from relight.work.jobs.leases import is_alive
-from relight.work.jobs.notes import (
-    FOLDER,
-    ProgramNote,
-    RunNote,
-    find_run_notes,
-    read_programs,
-    remove_notes,
-)
+from relight.work.jobs.notes import ProgramNote, RunNote
 from relight.work.jobs.slots import finish
 from relight.work.jobs.spending import add_figures
 from relight.work.processes import find_marked, kill_all, run_variables
@@ -57,7 +43,7 @@ def find_dead(store: Store, *, now: int) -> list[str]:
     """The holders of open runs whose processes are gone."""
     return [
         holder
-        for holder, lease_until in read_leases(store).items()
+        for holder, lease_until in run_table.read_leases(store).items()
         if not is_alive(store.config.home, holder, lease_until=lease_until, now=now)
     ]
 
@@ -70,8 +56,8 @@ def settle_dead(store: Store, dead: Iterable[str]) -> int:
     """
     lost = 0
     for holder in dead:
-        return_claims(store, holder)
-        for run in find_held_runs(store, holder, "running"):
+        run_table.return_claims(store, holder)
+        for run in run_table.find_held_runs(store, holder, "running"):
             evidence = LOST.format(holder=holder)
             lost += _mark_lost(store, run.id, run.key, holder, evidence=evidence)
     return lost
@@ -79,7 +65,7 @@ def settle_dead(store: Store, dead: Iterable[str]) -> int:
 
 def mark_lost(store: Store, run_id: int, holder: str, *, evidence: str) -> bool:
     """Mark a run as `unknown` if its process died; False if the run had not begun."""
-    run = find_held_run(store, run_id, holder)
+    run = run_table.find_held_run(store, run_id, holder)
     if run is not None and run.status == "claimed":
         return False
     if run is not None and run.status == "running":
@@ -101,7 +87,7 @@ def make_interrupted_result(
     Relight's own sessions are found by their names; `left` are those of other agents. The sessions
     know the cost, or a lower bound of it: the run may have ended inside a model call.
     """
-    sessions = [*find_sessions_named_after(store, key), *left]
+    sessions = [*run_table.find_sessions_named_after(store, key), *left]
     return JobResult(
         status="unknown",
         outcome="unknown",
@@ -115,8 +101,8 @@ def make_interrupted_result(
 
 def find_uncollected(store: Store) -> set[int]:
     """Interrupted runs whose sessions have not been collected yet."""
-    notes = find_run_notes(store.config.home)
-    return {note.run.id for note in notes if has_ended(store, note.run.id)}
+    found = notes.find_run_notes(store.config.home)
+    return {note.run.id for note in found if run_table.has_ended(store, note.run.id)}
 
 
 def collect_interrupted(store: Store, *, run_id: int | None = None) -> None:
@@ -128,23 +114,23 @@ def collect_interrupted(store: Store, *, run_id: int | None = None) -> None:
     if not find_uncollected(store):
         return
     # one process at a time, and once; where no file can be written, nothing is collected
-    with suppress(OSError), open_lock(home / FOLDER / "lock") as lock:
+    with suppress(OSError), open_lock(home / notes.FOLDER / "lock") as lock:
         hold(lock.fileno())
         uncollected = find_uncollected(store)
-        for note in find_run_notes(home):
+        for note in notes.find_run_notes(home):
             if note.run.id in uncollected and run_id in (None, note.run.id):
                 record_safely(store, partial(_collect, note=note), wait_seconds=WAIT_SECONDS)
-                remove_notes(home, note.run.key)
+                notes.remove_notes(home, note.run.key)
 
 
 def _collect(store: Store, *, note: RunNote) -> None:
     run = note.run
-    interrupted = find_interrupted_run(store, run.id)
+    interrupted = run_table.find_interrupted_run(store, run.id)
     if interrupted is None:
         return
     found = [
         _find_left(store, program, prompt, next_at=interrupted.next_started_at)
-        for program, prompt in read_programs(store.config.home, run.key)
+        for program, prompt in notes.read_programs(store.config.home, run.key)
     ]
     reasons = (why for _, why in found if why)
     evidence = [*json.loads(interrupted.outcome_evidence), *reasons]

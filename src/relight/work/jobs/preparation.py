@@ -11,9 +11,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
-from relight.config import Config
+from relight.config import Config, JobRoute, JobSettings
 from relight.errors import ModelContextError, RefusedError, RelightError
 from relight.locks import make_folder
 from relight.models.endpoints import Endpoint
@@ -157,11 +157,10 @@ def choose_route(
     if job.runner == "command":
         chooses = can_choose_model(job.command, use_shell=job.use_shell)
         return Route(model=job.model if chooses else None, provider=job.provider)
-    if job.model is not None:
-        chosen: Mapping[str, str | None] = {"model": job.model}
-    else:
-        chosen = find_default(job.prompt, config=config, environment=environment)
-    model = chosen["model"]
+    matching = (one for one in config.jobs.routes if re.search(one.pattern, job.prompt))
+    chosen = next(matching, None) if job.model is None else None
+    default = config.jobs.model or environment.get("RELIGHT_MODEL")
+    model = job.model or (chosen.model if chosen else default)
     if model is None:
         raise RelightError(
             f"the job {job.name} names no model, and there is no default",
@@ -173,7 +172,7 @@ def choose_route(
 def _find_route(
     job: JobDefinition,
     model: str,
-    chosen: Mapping[str, str | None],
+    chosen: JobRoute | None,
     *,
     config: Config,
     environment: Mapping[str, str],
@@ -187,22 +186,18 @@ def _find_route(
         endpoints = [*preset.references, preset.aggregator]
         return Route(model=model, provider="moa", endpoints=endpoints)
     # a key and a provider belong to the address that they are named with
-    place: Mapping[str, str | None] = {
-        "base_url": config.jobs.base_url,
-        "key_variable": config.jobs.key_variable,
-        "provider": config.jobs.provider,
-    }
+    place: JobDefinition | JobRoute | JobSettings = config.jobs
     if job.base_url is not None:
-        place = {"base_url": job.base_url}
-    elif chosen.get("base_url"):
+        place = job
+    elif chosen and chosen.base_url:
         place = chosen
     endpoint = find_endpoint(
         model,
-        base_url=place["base_url"],
-        key_variable=job.key_variable or place.get("key_variable"),
+        base_url=place.base_url,
+        key_variable=job.key_variable or place.key_variable,
         environment=environment,
     )
-    provider = job.provider or chosen.get("provider") or place.get("provider")
+    provider = job.provider or (chosen and chosen.provider) or place.provider
     return Route(
         model=model,
         provider=provider or endpoint.seller,
@@ -210,17 +205,6 @@ def _find_route(
         key_variable=endpoint.key_variable,
         endpoints=[endpoint],
     )
-
-
-def find_default(
-    prompt: str, *, config: Config, environment: Mapping[str, str] | None = None
-) -> Mapping[str, str | None]:
-    """The current `model` for a job that names none, and its address if the config has one."""
-    for route in config.jobs.routes:
-        if re.search(route.pattern, prompt):
-            return asdict(route)
-    environment = os.environ if environment is None else environment
-    return {"model": config.jobs.model or environment.get("RELIGHT_MODEL")}
 
 
 def is_local(address: str) -> bool:

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -15,17 +15,7 @@ from relight.redact import redact_text
 from relight.reports.retries import RetryAdvice, judge_run_retry
 from relight.reports.runs import JobHistory, JobReport, read_jobs
 from relight.store import Store
-from relight.store.jobs import (
-    JobRow,
-    OwnJob,
-    find_foreign_name,
-    find_own_job,
-    find_prompt,
-    find_waiting_jobs,
-    read_own_definitions,
-    replace_job,
-    set_job_state,
-)
+from relight.store import jobs as job_table
 from relight.store.queries.runs import read_runs
 from relight.store.sql import Connection
 from relight.times import read_time, write_time
@@ -95,7 +85,7 @@ def add_jobs(
     """
     with store.transaction() as database:
         for job in jobs:
-            before = find_own_job(store, job_id(job.name))
+            before = job_table.find_own_job(store, job_id(job.name))
             if before is not None and not replace:
                 hint = "`relight job edit` changes it"
                 raise RelightError(f"the job {job.name} already exists", hint)
@@ -114,7 +104,7 @@ def add_jobs(
             if before is not None:
                 _record_switch(store, database, decode_job(before.definition), checked, now=now)
             is_paused = job.name in paused or (before is not None and before.state == "paused")
-            replace_job(
+            job_table.replace_job(
                 database,
                 make_row(
                     checked,
@@ -145,9 +135,9 @@ def _record_switch(
 
 def make_row(
     job: JobDefinition, shown: JobDefinition, *, state: JobState, due: int | None
-) -> JobRow:
+) -> job_table.JobRow:
     """The row of a job: only the definition, which runs use, has the secrets in it."""
-    return JobRow(
+    return job_table.JobRow(
         id=job_id(job.name),
         source=SOURCE,
         key=job.name,
@@ -198,10 +188,10 @@ def find_state(store: Store, name: str) -> tuple[JobState, int | None]:
     return row.state, row.next_run_at  # type: ignore[return-value]
 
 
-def _find_row(store: Store, name: str) -> OwnJob:
-    if found := find_own_job(store, job_id(name)):
+def _find_row(store: Store, name: str) -> job_table.OwnJob:
+    if found := job_table.find_own_job(store, job_id(name)):
         return found
-    if foreign := find_foreign_name(store, name):
+    if foreign := job_table.find_foreign_name(store, name):
         from relight.sources.job_editors import find_edit_command
 
         hint = "Relight shows its runs (`relight job history`); change it in its own scheduler"
@@ -217,12 +207,12 @@ def decode_job(definition: str) -> JobDefinition:
 
 def read_own_jobs(store: Store) -> list[JobDefinition]:
     """All own jobs, by name."""
-    return [decode_job(row.definition) for row in read_own_definitions(store)]
+    return [decode_job(row.definition) for row in job_table.read_own_definitions(store)]
 
 
 def find_paused(store: Store) -> set[str]:
     """The names of the own jobs that are paused."""
-    return {row.key for row in read_own_definitions(store) if row.state == "paused"}
+    return {row.key for row in job_table.read_own_definitions(store) if row.state == "paused"}
 
 
 def is_past(store: Store, job: JobDefinition, *, now: int) -> bool:
@@ -247,21 +237,16 @@ def describe_job(store: Store, name: str, *, now: int) -> JobDescription:
     if last := next((run for run in runs if run.status != "skipped"), None):
         due, zone = job.next_run_at, store.timezone
         retry = judge_run_retry(last, next_run_at=due, timezone=zone, now=now)
-    facts = msgspec.structs.asdict(job) | {"runs": runs, "prompt": find_prompt(store, job.job)}
-    if job.runner is not None:
-        facts |= _read_settings(store, job.job)
-    return JobDescription(**facts, next_times=_find_times(store, job, now=now), retry=retry)
-
-
-def _read_settings(store: Store, name: str) -> dict[str, Any]:
-    """The settings of one of our jobs that the report of any job lacks."""
-    shown = hide_job_secrets(find_job(store, name), key=store.redaction_key)
-    reported = {*JobReport.__struct_fields__, "prompt"}
-    return {
-        field: getattr(shown, field)
-        for field in JobFields.__struct_fields__
-        if field not in reported
+    facts = msgspec.structs.asdict(job) | {
+        "runs": runs,
+        "prompt": job_table.find_prompt(store, job.job),
     }
+    if job.runner is not None:
+        shown = hide_job_secrets(find_job(store, job.job), key=store.redaction_key)
+        # the settings that the report of any job lacks
+        lacking = [name for name in JobFields.__struct_fields__ if name not in facts]
+        facts |= {name: getattr(shown, name) for name in lacking}
+    return JobDescription(**facts, next_times=_find_times(store, job, now=now), retry=retry)
 
 
 def _find_times(store: Store, job: JobReport, *, now: int) -> list[str]:
@@ -302,7 +287,7 @@ def find_allowed_slots(store: Store) -> dict[str, int | None]:
     The scheduler skips their slots before that.
     """
     allowed = {}
-    for job in find_waiting_jobs(store, now=0):
+    for job in job_table.find_waiting_jobs(store, now=0):
         if job.retry_at is not None and job.retry_at > job.next_run_at:
             with suppress(*UNREADABLE):
                 schedule = schedule_of(decode_job(job.definition), store.timezone)
@@ -329,7 +314,7 @@ def resume_job(store: Store, name: str, *, now: int) -> int:
 def plan_again(store: Store, *, now: int) -> list[str]:
     """Give each job that goes by the store's time zone its next slot there; return their names."""
     names = []
-    for row in read_own_definitions(store):
+    for row in job_table.read_own_definitions(store):
         if row.state == "scheduled" and decode_job(row.definition).timezone is None:
             with suppress(RelightError):  # one that is never due again stays as it is
                 resume_job(store, row.key, now=now)
@@ -345,4 +330,4 @@ def remove_job(store: Store, name: str) -> None:
 def _set_state(store: Store, name: str, state: JobState, due: int | None) -> None:
     found = _find_row(store, name)
     with store.transaction() as database:
-        set_job_state(database, found.id, state, due)
+        job_table.set_job_state(database, found.id, state, due)

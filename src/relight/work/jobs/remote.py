@@ -15,15 +15,7 @@ from relight.intake.pushed_facts import EVIDENCE
 from relight.intake.team_client import Line, ServerError, find_token
 from relight.intake.wire import Naming, cut_model
 from relight.model import Usage, row_id
-from relight.store import Store
-from relight.store.remote_runs import (
-    EndedRun,
-    RemoteRunRow,
-    add_remote_run,
-    find_remote_holders,
-    read_ended,
-    set_reported,
-)
+from relight.store import Store, remote_runs
 from relight.store.runs import ClaimRow
 from relight.store.team import TeamTarget, read_own_id, read_target
 from relight.work.jobs.board import BegunSlot, RunBoard, ServerBoard
@@ -62,7 +54,7 @@ class RemoteRuns:
 
     def tick(self, holder: str, *, free: int, now: int) -> None:
         """Report results, keep leases, and claim up to so many runs if that is due."""
-        ended = read_ended(self._store)
+        ended = remote_runs.read_ended(self._store)
         if now < self._next_at and not ended:
             return
         self._next_at = now + self._poll_ms
@@ -79,7 +71,7 @@ class RemoteRuns:
 
     def _keep(self, now: int) -> None:
         if now > self._kept_at + HEARTBEAT_MS:
-            for holder in find_remote_holders(self._store):
+            for holder in remote_runs.find_remote_holders(self._store):
                 self._board.keep(holder)
             self._kept_at = now
 
@@ -100,20 +92,20 @@ class RemoteRuns:
         # never scheduled here, whatever happens to the run
         job = make_row(begun.job, begun.job, state="removed", due=None)
         job = replace(job, id=run.job_id, key=name, name=name, place=None)
-        row = RemoteRunRow(run.id, begun.run.id, self._target.store_id, holder)
-        add_remote_run(self._store, job, run, row)
+        row = remote_runs.RemoteRunRow(run.id, begun.run.id, self._target.store_id, holder)
+        remote_runs.add_remote_run(self._store, job, run, row)
 
-    def _report_ended(self, ended: Sequence[EndedRun]) -> None:
+    def _report_ended(self, ended: Sequence[remote_runs.EndedRun]) -> None:
         for one in ended:
             if one.store_id == self._target.store_id:
                 naming = Naming(self._target.machine, self._target.share == "figures")
                 result = make_sent_result(one, naming)
                 self._board.finish(one.server_run_id, result, holder=one.holder)
             # the server that has another store now has no such run
-            set_reported(self._store, one.run_id)
+            remote_runs.set_reported(self._store, one.run_id)
 
 
-def make_sent_result(ended: EndedRun, naming: Naming) -> JobResult:
+def make_sent_result(ended: remote_runs.EndedRun, naming: Naming) -> JobResult:
     """Return the result of a run as the server gets it; at the level of figures without words."""
     if ended.status is None:
         return JobResult(status="unknown", outcome="unknown", evidence=[GONE], attempts=0)

@@ -6,24 +6,18 @@ Any number of schedulers may share a store. An idle one reads one row of an inde
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from relight.errors import StoreError
 from relight.store import Store
 from relight.store.jobs import find_next_due
+from relight.work.jobs import slots
 from relight.work.jobs.job import JobResult
 from relight.work.jobs.leases import HEARTBEAT_MS, Holder
 from relight.work.jobs.lost_runs import find_dead, find_uncollected, mark_lost, settle_dead
 from relight.work.jobs.pool import EXECUTE, WorkerEvent, WorkerPool
-from relight.work.jobs.slots import (
-    bring_forward,
-    claim_due,
-    find_claimed,
-    finish,
-    keep_lease,
-)
 
 if TYPE_CHECKING:
     from relight.work.jobs.remote import RemoteRuns
@@ -76,9 +70,12 @@ class Scheduler:
         returns at once, and open runs end as `unknown`.
         """
         until = self._now() if once else None
+        home = self.store.config.home
         with (
-            Holder(self.store.config.home) as holder,
-            self._start_workers(holder) as workers,
+            Holder(home) as holder,
+            closing(
+                WorkerPool(home, holder, size=self._max_parallel, execute=self._execute)
+            ) as workers,
             self._signals(workers),
         ):
             while self._stops < 2:
@@ -104,10 +101,10 @@ class Scheduler:
         """Settle the runs of dead holders and hand out due runs; True if there was one."""
         now = self._now()
         if self._ticked_at is None or now < self._ticked_at - SET_BACK_MS:
-            bring_forward(self.store, now=now)
+            slots.bring_forward(self.store, now=now)
         self._ticked_at = now
         if workers.busy and now > self._renewed_at + HEARTBEAT_MS:
-            keep_lease(self.store, holder, now=now)
+            slots.keep_lease(self.store, holder, now=now)
             self._renewed_at = now
         self._settle(holder)
         if self._remote is not None:
@@ -119,9 +116,9 @@ class Scheduler:
         if lost := settle_dead(self.store, find_dead(self.store, now=now)):
             self._report("lost", lost)
         # claims that an error or a worker's death kept from beginning
-        found = [one for one in find_claimed(self.store, holder) if one not in workers.runs]
+        found = [one for one in slots.find_claimed(self.store, holder) if one not in workers.runs]
         due_by = now if until is None else until
-        found += claim_due(self.store, holder, now=due_by, limit=workers.free - len(found))
+        found += slots.claim_due(self.store, holder, now=due_by, limit=workers.free - len(found))
         for run_id in found:
             self._hand_out(workers, run_id)
         # collecting sessions takes too long for this thread, and is tried once
@@ -160,7 +157,7 @@ class Scheduler:
             attempts=0,
             finished_at=self._now(),
         )
-        return finish(self.store, event.run_id, failed, holder=holder)
+        return slots.finish(self.store, event.run_id, failed, holder=holder)
 
     def _pause(self, workers: WorkerPool) -> float:
         """Seconds to wait: until the next slot, but not for long, since jobs may be added."""
@@ -183,15 +180,6 @@ class Scheduler:
 
     def _now(self) -> int:
         return int(self._clock() * 1000)
-
-    @contextmanager
-    def _start_workers(self, holder: Holder) -> Iterator[WorkerPool]:
-        home = self.store.config.home
-        workers = WorkerPool(home, holder, size=self._max_parallel, execute=self._execute)
-        try:
-            yield workers
-        finally:
-            workers.close()
 
     @contextmanager
     def _signals(self, workers: WorkerPool) -> Iterator[None]:

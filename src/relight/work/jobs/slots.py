@@ -19,36 +19,15 @@ from msgspec.structs import replace
 from relight.errors import RelightError
 from relight.model import Usage, row_id
 from relight.store import Store
-from relight.store.jobs import (
-    DueJob,
-    find_due_jobs,
-    find_waiting_jobs,
-    move_slots,
-    set_job_state,
-)
-from relight.store.runs import (
-    BegunRun,
-    ClaimRow,
-    RunEndRow,
-    find_held_runs,
-    find_open_run,
-    insert_run,
-    renew_lease,
-    set_running,
-    write_run_end,
-)
+from relight.store import jobs as job_table
+from relight.store import runs as run_table
+from relight.store.jobs import DueJob
+from relight.store.runs import BegunRun, ClaimRow
 from relight.times import format_moment
+from relight.work.jobs import schedules
 from relight.work.jobs.job import JobDefinition, JobResult, JobRun
 from relight.work.jobs.leases import LEASE_MS
 from relight.work.jobs.registry import UNREADABLE, JobState, decode_job, job_id, schedule_of
-from relight.work.jobs.schedules import (
-    Schedule,
-    count_missed_slots,
-    find_grace_ms,
-    find_last,
-    find_next,
-    format_span,
-)
 
 MOST_COUNTED = 1000
 # the place of jobs that any machine may run
@@ -65,15 +44,15 @@ class Slot(Struct, frozen=True, kw_only=True):
     next_at: int | None
 
 
-def judge_slot(schedule: Schedule, *, due: int, now: int, timezone: str) -> Slot:
+def judge_slot(schedule: schedules.Schedule, *, due: int, now: int, timezone: str) -> Slot:
     """The one slot that stands for all slots that are due.
 
     Missed slots collapse into the last of them. It is run within its grace period and skipped after
     that, since a run at the wrong time may do harm.
     """
-    last = find_last(schedule, due=due, now=now)
-    missed = count_missed_slots(schedule, due=due, last=last, limit=MOST_COUNTED)
-    grace = find_grace_ms(schedule, last)
+    last = schedules.find_last(schedule, due=due, now=now)
+    missed = schedules.count_missed_slots(schedule, due=due, last=last, limit=MOST_COUNTED)
+    grace = schedules.find_grace_ms(schedule, last)
     is_run = now - last <= grace
     notes = []
     if not is_run:
@@ -84,7 +63,7 @@ def judge_slot(schedule: Schedule, *, due: int, now: int, timezone: str) -> Slot
         count = "1 earlier slot missed" if missed == 1 else several
         notes.append(f"stands for {count} since {format_moment(due, timezone)}")
     note = "; ".join(notes) or None
-    return Slot(at=last, is_run=is_run, note=note, next_at=find_next(schedule, last))
+    return Slot(at=last, is_run=is_run, note=note, next_at=schedules.find_next(schedule, last))
 
 
 def _format_rough(milliseconds: int) -> str:
@@ -94,7 +73,7 @@ def _format_rough(milliseconds: int) -> str:
         if seconds >= 2 * unit:
             seconds = seconds // unit * unit
             break
-    return format_span(max(seconds, 1))
+    return schedules.format_span(max(seconds, 1))
 
 
 def claim_due(
@@ -113,14 +92,14 @@ def claim_due(
     """
     claimed: list[int] = []
     deal_slot = _find_dealer(store)
-    find = partial(find_due_jobs, store, now=now, places=places, is_own=is_own)
+    find = partial(job_table.find_due_jobs, store, now=now, places=places, is_own=is_own)
     while limit > len(claimed) and find(limit=1):
         with store.transaction() as database:
             for job in find(limit=limit - len(claimed)):
                 slot, state = _judge_job(job, now=now, timezone=store.timezone)
-                set_job_state(database, job.id, state, slot.next_at)
+                job_table.set_job_state(database, job.id, state, slot.next_at)
                 row = _make_row(job, slot, holder, now=now)
-                if insert_run(database, row) and slot.is_run:
+                if run_table.insert_run(database, row) and slot.is_run:
                     deal_slot(store, database, job, row, now=now)
                     claimed.append(row.id)
     return claimed
@@ -137,7 +116,7 @@ def _find_dealer(store: Store) -> Callable[..., None]:
 
 def find_claimed(store: Store, holder: str) -> list[int]:
     """The runs that a holder has claimed and that have not begun."""
-    return [run.id for run in find_held_runs(store, holder, "claimed")]
+    return [run.id for run in run_table.find_held_runs(store, holder, "claimed")]
 
 
 def _judge_job(job: DueJob, *, now: int, timezone: str) -> tuple[Slot, JobState]:
@@ -184,13 +163,13 @@ def bring_forward(store: Store, *, now: int) -> None:
     A machine that started with a wrong year would otherwise run nothing until then.
     """
     earlier = []
-    for job in find_waiting_jobs(store, now=now):
+    for job in job_table.find_waiting_jobs(store, now=now):
         with suppress(*UNREADABLE):
-            slot = find_next(schedule_of(decode_job(job.definition), store.timezone), now)
+            slot = schedules.find_next(schedule_of(decode_job(job.definition), store.timezone), now)
             if slot is not None and slot < job.next_run_at:
                 earlier.append((slot, job.id, job.next_run_at))
     if earlier:
-        move_slots(store, earlier)
+        job_table.move_slots(store, earlier)
 
 
 def start_now(
@@ -210,12 +189,12 @@ def start_now(
         lease_until=now + LEASE_MS,
     )
     with store.transaction() as database:
-        if running := find_open_run(store, row.job_id):
+        if running := run_table.find_open_run(store, row.job_id):
             raise RelightError(
                 f"the job {job.name} is running already ({running})",
                 "wait for it: `relight job history` shows when it has ended",
             )
-        insert_run(database, row)
+        run_table.insert_run(database, row)
     return JobRun(id=row.id, key=key, job=job.name, scheduled_for=None, started_at=now)
 
 
@@ -223,7 +202,7 @@ def begin(
     store: Store, run_id: int, holder: str, *, now: int
 ) -> tuple[JobDefinition, JobRun] | None:
     """Begin a claimed run; None if it is not this holder's any more."""
-    begun = set_running(store, run_id, holder, now=now)
+    begun = run_table.set_running(store, run_id, holder, now=now)
     return decode_begun(begun, run_id, now=now) if begun else None
 
 
@@ -236,14 +215,14 @@ def decode_begun(begun: BegunRun, run_id: int, *, now: int) -> tuple[JobDefiniti
 
 def keep_lease(store: Store, holder: str, *, now: int) -> None:
     """Renew the holder's lease on all its runs."""
-    renew_lease(store, holder, until=now + LEASE_MS)
+    run_table.renew_lease(store, holder, until=now + LEASE_MS)
 
 
 def finish(store: Store, run_id: int, result: JobResult, *, holder: str) -> bool:
     """Write the result of a run and join it to its sessions; False if it is not this holder's."""
     usage = result.usage or Usage()
     evidence = result.evidence or ["no evidence of how it went"]
-    end = RunEndRow(
+    end = run_table.RunEndRow(
         status=result.status,
         error=evidence[0] if result.status == "failed" else None,
         finished_at=result.finished_at,
@@ -263,7 +242,7 @@ def finish(store: Store, run_id: int, result: JobResult, *, holder: str) -> bool
         failure_kind=result.failure_kind,
         retry_at=result.retry_at,
     )
-    return write_run_end(
+    return run_table.write_run_end(
         store,
         run_id,
         end,

@@ -10,12 +10,7 @@ from relight.config import Config
 from relight.errors import RefusedError
 from relight.model import Usage, row_id, sum_known
 from relight.store import Store
-from relight.store.runs import (
-    find_earlier_runs,
-    find_sessions_named_after,
-    read_run_costs,
-    read_session_cost,
-)
+from relight.store import runs as run_table
 from relight.work.jobs.job import JobDefinition
 from relight.work.jobs.registry import decode_job
 
@@ -66,7 +61,7 @@ def total_figures(parts: Iterable[Figures]) -> Figures:
 
 
 def _read_figures(store: Store, session: str) -> Figures:
-    found = read_session_cost(store, row_id("session", *session.split(":", 1)))
+    found = run_table.read_session_cost(store, row_id("session", *session.split(":", 1)))
     usage = Usage(
         input=found.input_tokens,
         cache_read=found.cache_read_tokens,
@@ -86,14 +81,16 @@ def read_spending(
     """Spending of a job and of all jobs today, in the store's time zone, without this run."""
     moment = datetime.fromtimestamp(now, ZoneInfo(store.timezone))
     since = round(moment.replace(hour=0, minute=0, second=0, microsecond=0).timestamp() * 1000)
-    own = read_run_costs(store, since=since, except_run=run_id, job=job.name) if job else []
-    every = read_run_costs(store, since=since, except_run=run_id)
+    own = (
+        run_table.read_run_costs(store, since=since, except_run=run_id, job=job.name) if job else []
+    )
+    every = run_table.read_run_costs(store, since=since, except_run=run_id)
     return DaySpending(
         by_job=sum(cost.cost_nanos or 0 for cost in own) / 1e9,
         by_all=sum(cost.cost_nanos or 0 for cost in every) / 1e9,
         set_aside=sum(
             _count_going_on(store, key, decode_job(definition))
-            for key, definition in find_earlier_runs(store, run_id).items()
+            for key, definition in run_table.find_earlier_runs(store, run_id).items()
         ),
         unpriced=sum(cost.is_unpriced for cost in every),
     )
@@ -101,7 +98,7 @@ def read_spending(
 
 def _count_going_on(store: Store, key: str, job: JobDefinition) -> float:
     """Dollars that a run has spent so far, or its job's budget if that is more."""
-    spent = add_figures(store, find_sessions_named_after(store, key)).known_nanos / 1e9
+    spent = add_figures(store, run_table.find_sessions_named_after(store, key)).known_nanos / 1e9
     return max(spent, job.budget_usd or 0.0)
 
 
