@@ -17,8 +17,7 @@ from relight.warm.capture import capture_tasks, capture_template
 from relight.warm.curation import find_weakest
 from relight.warm.gate import find_failed_rules, find_refusal, is_recovered, read_figures
 from relight.warm.library import find_template
-from relight.warm.material import Material
-from relight.warm.tasks import begins_task, cut_tasks
+from relight.warm.material import Material, begins_task, cut_tasks
 from terminal import Cli
 
 FIRST = "Fix the rounding of invoice totals in the billing module"

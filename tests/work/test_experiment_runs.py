@@ -24,7 +24,6 @@ from relight.model import row_id
 from relight.stats.rates import Estimate
 from relight.store import Store
 from relight.store.experiments import read_trial_runs
-from relight.work.experiments.budget import summarise_experiments
 from relight.work.experiments.conduct import conduct, list_pairs
 from relight.work.experiments.holdout import read_holdout
 from relight.work.experiments.pairs import PairedReport, read_paired_report
@@ -34,6 +33,7 @@ from relight.work.experiments.register import (
     change_limits,
     find_experiment,
     read_stop,
+    summarise_experiments,
 )
 from scripted import Reply, Server, call, has_results
 from terminal import run_relight

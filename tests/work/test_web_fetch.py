@@ -13,9 +13,8 @@ import pytest
 
 from relight.models import background
 from relight.work.agent import page_text
-from relight.work.agent.addresses import is_public
 from relight.work.agent.context import ToolContext, ToolError, fit_json, make_context
-from relight.work.agent.fetch import REDIRECTS, TEXT_BYTES, send_to
+from relight.work.agent.fetch import REDIRECTS, TEXT_BYTES, is_public, send_to
 from relight.work.agent.page_text import decode_page, read_html
 from relight.work.agent.tools import TOOLS, execute_call
 from scripted import Reply, Server

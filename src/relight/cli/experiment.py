@@ -153,12 +153,12 @@ def _report_pairs(name: str, *, as_json: bool) -> None:
 @json_option
 def list_experiments(as_json: bool) -> None:
     """List the experiments."""
-    from relight.work.experiments import budget
+    from relight.work.experiments import register
 
     with current_store() as store:
-        rows = budget.summarise_experiments(store)
+        rows = register.summarise_experiments(store)
     if as_json:
-        print_json(budget.ExperimentList(rows))
+        print_json(register.ExperimentList(rows))
     else:
         print_experiments(rows)
 

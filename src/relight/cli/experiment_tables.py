@@ -10,11 +10,11 @@ from relight.errors import as_typed
 if TYPE_CHECKING:
     from relight.stats.rates import Estimate
     from relight.warm.plans import WarmPlan
-    from relight.work.experiments.budget import ExperimentSummary
     from relight.work.experiments.holdout import HoldoutReport
     from relight.work.experiments.lesson_effect import LessonEffect
     from relight.work.experiments.metrics import ArmMetric
     from relight.work.experiments.pairs import PairedReport
+    from relight.work.experiments.register import ExperimentSummary
 
 WIDE = 140
 

@@ -34,20 +34,20 @@ class DealtLesson(Struct, frozen=True):
     text: str
 
 
-class Beginning(Struct, frozen=True, kw_only=True):
+class Beginning(Struct, frozen=True):
     """The way in which a session begins."""
 
     id: str
     session_key: str
     source: str | None
     arm: str
+    reason: str
+    created_at: int
     version: int | None = None
     similarity: float | None = None
-    reason: str
     project: str | None = None
     category: str | None = None
     tokens: int | None = None
-    created_at: int
 
 
 class Decision(Beginning, frozen=True):
@@ -93,15 +93,15 @@ class WarmOutcomes(Struct, frozen=True):
     sessions: int
 
 
-class ProvisionRow(Beginning, frozen=True, kw_only=True):
+class ProvisionRow(Beginning, frozen=True):
     """A decision, the names of its template and experiment, and the session that followed."""
 
-    has_lessons: int | None
+    has_lessons: int | None = None
     # None if the template was deleted, or none was like the task
-    template: str | None
-    experiment: str | None
-    session: str | None
-    outcome: str | None
+    template: str | None = None
+    experiment: str | None = None
+    session: str | None = None
+    outcome: str | None = None
 
 
 _WITH_NAMES = """

@@ -29,10 +29,9 @@ from relight.warm import gate
 from relight.warm.curation import drop_candidates, find_objections, offer_force, retire_weakest
 from relight.warm.injection import SEED_TOKENS
 from relight.warm.library import Template, add_version, check_kind, check_name, check_words
-from relight.warm.material import Material, read_material, redact_messages, take_material
+from relight.warm.material import Material, cut_tasks, read_material, redact_messages, take_material
 from relight.warm.naming import propose_name
 from relight.warm.seeds import count_text, extract_seed
-from relight.warm.tasks import cut_tasks
 from relight.warm.words import read_words
 
 _PLACEHOLDER = re.compile(r"\[redacted:([\w-]+):")

@@ -8,8 +8,7 @@ from relight.warm import library, listing, plans, results
 from relight.warm.sharing import TemplateFile, make_file
 from relight.web import parameters as given
 from relight.web.parameters import Path
-from relight.work.experiments import budget, holdout, pairs
-from relight.work.experiments.register import find_experiment
+from relight.work.experiments import holdout, pairs, register
 
 
 def list_templates(
@@ -68,12 +67,12 @@ def list_plans(store: Store, _: given.NoParameters, __: Path) -> plans.WarmPlanL
     return plans.WarmPlanList(plans.read_warm_plans(store))
 
 
-def list_experiments(store: Store, _: given.NoParameters, __: Path) -> budget.ExperimentList:
+def list_experiments(store: Store, _: given.NoParameters, __: Path) -> register.ExperimentList:
     """Experiments that were run task by task, newest first."""
-    return budget.ExperimentList(budget.summarise_experiments(store))
+    return register.ExperimentList(register.summarise_experiments(store))
 
 
 def read_pairs(store: Store, _: given.NoParameters, path: Path) -> pairs.PairedReport:
     """One experiment: the same tasks in both arms, with a verdict."""
-    experiment = find_experiment(store, path["experiment"])
+    experiment = register.find_experiment(store, path["experiment"])
     return pairs.read_paired_report(store, experiment)

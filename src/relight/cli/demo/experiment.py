@@ -24,10 +24,9 @@ from relight.store.jobs import find_next_due
 from relight.warm.choice import NOTHING, Choice, choose_template
 from relight.warm.injection import count_tokens, render_template
 from relight.warm.provision import record_decision
-from relight.work.experiments.budget import sum_tokens
 from relight.work.experiments.conduct import list_pairs
 from relight.work.experiments.plan import COLD, WARM, ExperimentPlan, TrialTask
-from relight.work.experiments.register import Experiment, add_experiment
+from relight.work.experiments.register import Experiment, add_experiment, sum_tokens
 from relight.work.jobs.claimed_run import complete_run
 from relight.work.jobs.delivery import format_page, write_answer
 from relight.work.jobs.job import Delivery, JobDefinition, JobResult, JobRun

@@ -5,8 +5,8 @@ from relight.warm.plans import read_warm_plans
 from relight.web.charts.intervals import IntervalRow
 from relight.web.measuring import ARM_COLOURS, draw_metric
 from relight.web.page import Context, View
-from relight.work.experiments.budget import summarise_experiments
 from relight.work.experiments.holdout import read_holdout
+from relight.work.experiments.register import summarise_experiments
 from relight.work.experiments.warm_verdict import Measure, describe_warm_plan, list_figures
 
 

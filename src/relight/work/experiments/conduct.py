@@ -22,9 +22,8 @@ from relight.warm.curation import compare_tasks
 from relight.warm.injection import BUDGET, count_tokens, fit_seed, render_template
 from relight.warm.library import Template, find_template
 from relight.work.experiments import register
-from relight.work.experiments.budget import find_exceeded, sum_spending
 from relight.work.experiments.plan import WARM, ExperimentPlan, TrialTask
-from relight.work.experiments.register import Experiment, now_ms
+from relight.work.experiments.register import Experiment, find_exceeded, now_ms, sum_spending
 from relight.work.experiments.trial import Trial, TrialResult, TrialStart, execute_trial
 from relight.work.jobs.leases import Holder
 

@@ -24,9 +24,8 @@ from relight.store.experiments import RunKey, RunRecord
 from relight.warm.library import Template
 from relight.warm.provision import SWITCH, record_decision, rename_session
 from relight.work.agent.limits import Budget
-from relight.work.experiments.budget import ExperimentSpending, sum_tokens
 from relight.work.experiments.plan import WARM, ExperimentPlan, TrialTask
-from relight.work.experiments.register import Experiment, now_ms
+from relight.work.experiments.register import Experiment, ExperimentSpending, now_ms, sum_tokens
 from relight.work.jobs.attempts import judge_run, read_run_evidence, try_run
 from relight.work.jobs.runners import AttemptResult, run_chat, run_command
 from relight.work.jobs.spending import add_figures
