@@ -14,21 +14,9 @@ from relight.chat.usage import read_usage
 from relight.errors import RelightError
 from relight.judging.failures import classify_error
 from relight.model import Cost, Failure, Usage
+from relight.models import endpoints
 from relight.models.background import find_client, parse_url
-from relight.models.endpoints import (
-    AnswerTooLarge,
-    EncodedRequest,
-    MalformedAnswer,
-    ModelResponse,
-    StatusError,
-    UpstreamError,
-    decode_completion,
-    decode_object,
-    find_connect_error,
-    make_connect_error,
-    read_error_text,
-    read_key_headers,
-)
+from relight.models.endpoints import EncodedRequest, ModelResponse, UpstreamError
 from relight.models.offers import WAIT_SECONDS, find_offer, request_offer
 from relight.models.retrying import OnAttempt, RetryPlan, Sleep, retry_by_plan
 from relight.prices import price_usage, reported_cost
@@ -129,7 +117,7 @@ async def _complete_whole(request: EncodedRequest) -> ModelResponse:
     async with _until(request.attempt_deadline(), started), AsyncExitStack() as stack:
         http = await _send(request, stack)
         data = await _read_body(http, LIMIT_BYTES)
-    return await _make_response(request, decode_completion(data), started)
+    return await _make_response(request, endpoints.decode_completion(data), started)
 
 
 @asynccontextmanager
@@ -144,20 +132,23 @@ async def _until(end: float, started: float) -> AsyncGenerator[None, None]:
 async def _send(request: EncodedRequest, stack: AsyncExitStack) -> "Response":
     endpoint = request.endpoint
     request_offer(endpoint.base_url, key_variable=endpoint.key_variable)
-    headers = {"Content-Type": "application/json", **read_key_headers(endpoint.key_variable)}
+    headers = {
+        "Content-Type": "application/json",
+        **endpoints.read_key_headers(endpoint.key_variable),
+    }
     url = parse_url(request.url)
     sent = find_client().stream("POST", url, headers=headers, content=request.body)
     try:
         http = await stack.enter_async_context(sent)
     except Exception as error:  # raised again: each HTTP library has its own
-        if (cause := find_connect_error(error)) is not None:
-            raise make_connect_error(request, cause) from error
+        if (cause := endpoints.find_connect_error(error)) is not None:
+            raise endpoints.make_connect_error(request, cause) from error
         raise
     if http.status_code != 200:
         body = (await _read_body(http, ERROR_BYTES, may_cut=True)).decode("utf-8", "replace")
         if http.has_redirect_location:  # not followed: the key is for this address only
             body = f"the address redirects to {http.headers['location']}"
-        raise StatusError(http.status_code, body, dict(http.headers))
+        raise endpoints.StatusError(http.status_code, body, dict(http.headers))
     return http
 
 
@@ -169,7 +160,7 @@ async def _read_body(http: "Response", limit: int, *, may_cut: bool = False) -> 
         if size > limit:
             if may_cut:
                 break
-            raise AnswerTooLarge(f"the answer is larger than {limit >> 20} MB")
+            raise endpoints.AnswerTooLarge(f"the answer is larger than {limit >> 20} MB")
     return b"".join(pieces)
 
 
@@ -281,7 +272,7 @@ class ResponseStream:
     async def _read(self) -> AsyncGenerator[dict[str, Any], None]:
         kind = self._http.headers.get("content-type", "")
         if "json" in kind and "event-stream" not in kind:
-            yield self._take(as_chunk(decode_completion(await self._read_whole())))
+            yield self._take(as_chunk(endpoints.decode_completion(await self._read_whole())))
             return
         splitter, size, has_ended = Splitter(), 0, False
         begin = b""
@@ -290,23 +281,23 @@ class ResponseStream:
             size += len(piece)
             begin = begin or piece[:300]
             if size > LIMIT_BYTES:
-                raise AnswerTooLarge(f"the stream is larger than {LIMIT_BYTES >> 20} MB")
+                raise endpoints.AnswerTooLarge(f"the stream is larger than {LIMIT_BYTES >> 20} MB")
             for data in splitter.feed(piece):
                 if data.strip() == DONE:
                     has_ended = True
                 elif not has_ended:
-                    yield self._take(decode_object(data, "a chunk"))
+                    yield self._take(endpoints.decode_object(data, "a chunk"))
         if has_ended:
             await _read_rest(pieces)
         for data in splitter.finish():
             if data.strip() != DONE and not has_ended:
-                yield self._take(decode_object(data, "a chunk"))
+                yield self._take(endpoints.decode_object(data, "a chunk"))
         if self._gathered.finish_reason is None:
             if not self._gathered.has_any:
-                text = read_error_text(begin)
-                raise MalformedAnswer(f"the answer is not a stream of chunks: {text}")
+                text = endpoints.read_error_text(begin)
+                raise endpoints.MalformedAnswer(f"the answer is not a stream of chunks: {text}")
             if not has_ended:
-                raise MalformedAnswer("the stream broke off before its end")
+                raise endpoints.MalformedAnswer("the stream broke off before its end")
 
     async def _read_whole(self) -> bytes:
         async with _until(self._end, self._started):

@@ -8,12 +8,7 @@ from msgspec import Struct
 
 from relight.chat.messages import list_own
 from relight.errors import RelightError, as_typed
-from relight.judging.scoring import (
-    PROFICIENT_MESSAGES,
-    SUCCESSFUL_FAILURE_RATE,
-    Score,
-    is_proficient,
-)
+from relight.judging import scoring
 from relight.reports.transcript import read_transcript
 from relight.store import Store
 from relight.store.candidates import read_gate_counts
@@ -41,7 +36,7 @@ def read_figures(store: Store, session_id: int, *, outcome: str | None = None) -
     """Return the figures of a recorded session; `outcome` is what a person says of it."""
     found = read_gate_counts(store, session_id)
     messages = found.messages
-    if messages < PROFICIENT_MESSAGES:
+    if messages < scoring.PROFICIENT_MESSAGES:
         # the index leaves out answers without words; so short a session is counted in no time
         messages = len(list_own(read_transcript(store, session_id).messages))
     return GateFigures(
@@ -54,7 +49,7 @@ def read_figures(store: Store, session_id: int, *, outcome: str | None = None) -
     )
 
 
-def make_figures(score: Score, outcome: str, evidence: list[str]) -> GateFigures:
+def make_figures(score: scoring.Score, outcome: str, evidence: list[str]) -> GateFigures:
     """Return the figures of messages that were scored."""
     return GateFigures(
         messages=score.total_messages,
@@ -66,20 +61,22 @@ def make_figures(score: Score, outcome: str, evidence: list[str]) -> GateFigures
     )
 
 
-def is_recovered(figures: GateFigures, *, most: float = SUCCESSFUL_FAILURE_RATE) -> bool:
+def is_recovered(figures: GateFigures, *, most: float = scoring.SUCCESSFUL_FAILURE_RATE) -> bool:
     """True if a session failed early and worked then: what cured it teaches most."""
     early, late = figures.error_rate, figures.late_error_rate
     return early is not None and late is not None and early <= RECOVERED_RATE and late <= most
 
 
-def find_failed_rules(figures: GateFigures, *, most: float = SUCCESSFUL_FAILURE_RATE) -> list[str]:
+def find_failed_rules(
+    figures: GateFigures, *, most: float = scoring.SUCCESSFUL_FAILURE_RATE
+) -> list[str]:
     """Return the rules of the quality gate that a session fails, each with its figure.
 
     At most the share `most` of its calls may have failed, or of the later half of them.
     """
     failed = []
     calls = plural(figures.calls, "call")
-    if not is_proficient(figures.messages, figures.calls):
+    if not scoring.is_proficient(figures.messages, figures.calls):
         failed.append(
             f"too short: {plural(figures.messages, 'message')} and {calls},"
             " at least 20 and 5 are needed"

@@ -14,14 +14,8 @@ from relight.models import background
 from relight.models.endpoints import OPENAI, ChatRequest, Endpoint, ModelResponse, build_request
 from relight.models.retrying import OnAttempt
 from relight.store import Store
-from relight.work.moa.mixture import (
-    Mixture,
-    ModelCall,
-    find_preset,
-    record_call,
-    record_turn,
-    send_call,
-)
+from relight.work.moa import mixture as moa
+from relight.work.moa.mixture import Mixture, ModelCall
 from relight.work.moa.traces import Tracer, open_tracer
 
 MOA = "moa:"
@@ -60,10 +54,10 @@ class OneModel:
     ) -> RecordedResponse:
         call = ModelCall(request=build_request(self.endpoint, chat, stream=self.stream))
         try:
-            background.run_coroutine(send_call(call, on_attempt=on_attempt))
+            background.run_coroutine(moa.send_call(call, on_attempt=on_attempt))
         finally:  # also after Ctrl-C: the request was sent, and may be charged
             _name_calls(call)
-            turn = record_call(rec, call) if call.was_sent else ""
+            turn = moa.record_call(rec, call) if call.was_sent else ""
         return RecordedResponse(call.require_response(), turn)
 
 
@@ -91,7 +85,7 @@ class MixedModel:
                 self.tracer.write(turn)
             if turn.aggregator is not None:
                 _name_calls(turn.aggregator)
-            name = record_turn(rec, turn)
+            name = moa.record_turn(rec, turn)
         assert turn.aggregator is not None
         assert name is not None
         return RecordedResponse(turn.aggregator.require_response(), name)
@@ -130,7 +124,7 @@ def choose_model(
     """Return the model at the endpoint, or a mixture for `moa:PRESET`."""
     if not name.startswith(MOA):
         return OneModel(endpoint)
-    preset = find_preset(config, name.removeprefix(MOA))
+    preset = moa.find_preset(config, name.removeprefix(MOA))
     if config.moa.mute_share:
         from relight.work.moa.muting import mute_advisers
 

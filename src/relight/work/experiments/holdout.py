@@ -22,42 +22,29 @@ from relight.times import day_reader, read_time
 from relight.warm import results
 from relight.warm.library import read_templates
 from relight.warm.plans import WarmPlan, find_plan
-from relight.work.experiments import warm_verdict
+from relight.work.experiments import metrics, warm_verdict
 from relight.work.experiments.lesson_effect import LessonEffect, read_lesson_effect
-from relight.work.experiments.metrics import (
-    METRICS,
-    ArmMetric,
-    ArmSession,
-    Ratio,
-    read_arm_sessions,
-)
-from relight.work.experiments.warm_verdict import (
-    RECENT_DAYS,
-    SUCCESS,
-    Measure,
-    NeededSessions,
-    Pace,
-    WarmVerdict,
-)
+from relight.work.experiments.metrics import METRICS, ArmMetric, ArmSession
+from relight.work.experiments.warm_verdict import SUCCESS, Measure
 
 SEED = 20261115
 HORIZON_SECONDS = 1800.0
 _DAY_MS = 86_400_000
 
-Clusters = list[Ratio]
+Clusters = list[metrics.Ratio]
 Arms = Sequence[Sequence[ArmSession]]
 
 
 class HoldoutReport(Struct, frozen=True, kw_only=True):
     """The metrics of both arms under one plan, with a verdict that holds at every look."""
 
-    verdict: WarmVerdict
+    verdict: warm_verdict.WarmVerdict
     # the verdict with its counts and intervals, then what is still needed
     sentences: list[str]
     plan: WarmPlan
     # a verdict needs 1 / the plan's error; shown up to a million
     e_value: float
-    needed: NeededSessions | None
+    needed: warm_verdict.NeededSessions | None
     sessions: dict[str, int]
     calls: dict[str, int]
     measures: dict[str, Measure]
@@ -94,7 +81,7 @@ def read_holdout(
     among = DealtFilter(
         template=template, since=read_time(chosen.begun_at) or 0, until=read_time(chosen.ended_at)
     )
-    sessions = tuple(read_arm_sessions(store, among))
+    sessions = tuple(metrics.read_arm_sessions(store, among))
     report = _compare_cached(sessions, chosen)
     given = {one.arm: one for one in count_dealt(store, among)}
     dealt = {"warm": 0, "cold": 0, "abstained": 0}
@@ -104,7 +91,7 @@ def read_holdout(
         chosen,
         report.verdict,
         sessions,
-        Pace(
+        warm_verdict.Pace(
             float(store.config.templates.hold_out),
             _find_pace(store, template, now=at),
             dealt["warm"] + dealt["cold"],
@@ -130,7 +117,7 @@ def read_holdout(
 def _find_pace(store: Store, template: str | None, *, now: int) -> float:
     """Return how many sessions a day were dealt lately; since the first one, if that is later."""
     first = read_time(find_plan(store, 1).begun_at) if store.has_rows("warm_plan") else None
-    since = max(now - RECENT_DAYS * _DAY_MS, first or 0)
+    since = max(now - warm_verdict.RECENT_DAYS * _DAY_MS, first or 0)
     counts = count_dealt(store, DealtFilter(template=template, since=since))
     dealt = sum(one.provisions for one in counts if one.arm != "abstained")
     return dealt / max((now - since) / _DAY_MS, 1.0)

@@ -16,19 +16,18 @@ from relight.stats.evalues import FEWEST, Deal, Evidence
 from relight.stats.rates import Estimate
 from relight.text import plural, share
 from relight.warm.plans import WarmPlan
-from relight.work.experiments.metrics import (
-    FIRST_CALLS,
-    ArmSession,
-    read_early_failures,
-    read_hit,
-    read_success,
-)
+from relight.work.experiments import metrics
+from relight.work.experiments.metrics import FIRST_CALLS, ArmSession
 
 WarmVerdict = Literal[
     "warm is better", "warm is worse", "warm stumbles less", "warm stumbles more", "cannot tell yet"
 ]
 SUCCESS, EARLY, CAUSE = "success_rate", "first_30_failure_rate", "cause_failure_rate"
-READERS = {SUCCESS: read_success, EARLY: read_early_failures, CAUSE: read_hit}
+READERS = {
+    SUCCESS: metrics.read_success,
+    EARLY: metrics.read_early_failures,
+    CAUSE: metrics.read_hit,
+}
 RECENT_DAYS = 28
 LONG_DAYS = 90
 # a date further off says no more than this

@@ -11,14 +11,8 @@ from relight.errors import RelightError
 from relight.names import find_model_name
 from relight.reports.comparison.pairing import RECENT_DAYS, measure_pace
 from relight.reports.comparison.sentences import format_points
-from relight.stats.canary import (
-    CHECKED_TASKS,
-    FIRST_SHARE,
-    LATER_SHARE,
-    MOST_DAYS,
-    Forecast,
-    forecast,
-)
+from relight.stats import canary
+from relight.stats.canary import Forecast
 from relight.stats.odds import MARGIN, Tally
 from relight.store import Store
 from relight.store import canaries as canary_table
@@ -47,7 +41,7 @@ class CanaryOrder(Struct, frozen=True, kw_only=True):
     base_url: str | None = None
     key_variable: str | None = None
     provider: str | None = None
-    share: float = FIRST_SHARE
+    share: float = canary.FIRST_SHARE
     margin: float = MARGIN
     budget_usd: float | None = None
     is_auto: bool = False
@@ -88,7 +82,7 @@ def plan_canary(store: Store, name: str, order: CanaryOrder, *, now: int) -> Can
         order = replace(order, replay=_count_tasks(store, job, against, number=order.replay))
     done = canary_table.count_span(store, job, against)
     a = Tally(done.successes, done.known - done.successes)
-    found = forecast(
+    found = canary.forecast(
         a,
         slots_a_day=_count_slots(store, job, now=now),
         first=order.share,
@@ -114,7 +108,7 @@ def plan_canary(store: Store, name: str, order: CanaryOrder, *, now: int) -> Can
         seen=canary_table.count_ended(store, job),
     )
     plan = CanaryPlan(row, found, _describe(row, found, order, a))
-    is_long = found.days is None or found.days > MOST_DAYS
+    is_long = found.days is None or found.days > canary.MOST_DAYS
     if is_long and not order.anyway:
         raise RelightError(plan.sentence, ADVICE)
     return plan
@@ -226,18 +220,18 @@ def _describe(row: CanaryRow, found: Forecast, order: CanaryOrder, a: Tally) -> 
     rate = f"at {found.rate:.0%} success" if a.runs else "if 95 % of its runs succeed"
     runs = plural(found.runs, "run")
     tasks, replayed, few = plural(order.replay, "task"), "", ""
-    if order.replay >= CHECKED_TASKS:
+    if order.replay >= canary.CHECKED_TASKS:
         replayed = f" after {tasks} replayed"
     elif order.replay:
-        few = f" {tasks} will be replayed: fewer than {CHECKED_TASKS} do not count."
-    if found.days > MOST_DAYS:
+        few = f" {tasks} will be replayed: fewer than {canary.CHECKED_TASKS} do not count."
+    if found.days > canary.MOST_DAYS:
         return (
             f"This job cannot tell models {within} apart: {rate} it takes about {runs} of"
             f" {row.model}{replayed}, {time} at this pace.{few}"
         )
     limit = None if row.budget_nanos is None else dollars(row.budget_nanos / 1e9)
     budget = f" They may cost {limit}." if limit else " No cost is known, so no budget holds it."
-    later = ", and 50% after 20 clean ones" if row.share < LATER_SHARE else ""
+    later = ", and 50% after 20 clean ones" if row.share < canary.LATER_SHARE else ""
     return (
         f"If {row.model} is as good as {row.against or 'the model in use'}, about {runs} of it show"
         f" that within {within} {rate}{replayed}: {time} at this pace. It gets {row.share:.0%} of"

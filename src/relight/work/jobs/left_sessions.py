@@ -8,12 +8,9 @@ from relight.model import row_id
 from relight.redact import redact_text
 from relight.reports.transcript import read_transcript
 from relight.store import Store
+from relight.store import runs as run_table
 from relight.store.misses import record_safely
-from relight.store.runs import (
-    RecordedSession,
-    find_recorded_session,
-    find_unclaimed_sessions,
-)
+from relight.store.runs import RecordedSession
 from relight.warm.automatic import import_and_propose
 
 if TYPE_CHECKING:
@@ -59,8 +56,10 @@ def find_left_session(
     begin, end = program.started_at - SLACK_MS, ended_at + SLACK_MS
     wanted = redact_text(prompt, key=store.redaction_key)
     left = choose_left(
-        find_recorded_session(store, row_id("session", source, key)) if source and key else None,
-        lambda: find_unclaimed_sessions(store, source=source, begin=begin, end=end),
+        run_table.find_recorded_session(store, row_id("session", source, key))
+        if source and key
+        else None,
+        lambda: run_table.find_unclaimed_sessions(store, source=source, begin=begin, end=end),
         begin=begin,
         has_prompt=lambda one: contains_prompt(_read_first_message(store, one.id), wanted),
     )

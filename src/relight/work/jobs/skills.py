@@ -11,11 +11,7 @@ from msgspec import Struct
 
 from relight.errors import RelightError
 from relight.model import row_id
-from relight.sources.skill_documents import (
-    find_project_skills,
-    find_skill_folders,
-    read_skill_version,
-)
+from relight.sources import skill_documents
 from relight.store import Store
 from relight.store.misses import record_safely
 from relight.store.runs import find_recorded_session
@@ -61,10 +57,10 @@ def find_skill_roots(
 ) -> Iterator[Path]:
     """The folders of skills, in the order of search."""
     yield home / "skills"
-    yield from find_skill_folders(environment)
+    yield from skill_documents.find_skill_folders(environment)
     yield Path(environment.get("HOME") or Path.home()) / ".agents" / "skills"
     if workdir is not None:
-        yield from find_project_skills(workdir)
+        yield from skill_documents.find_project_skills(workdir)
         yield workdir / ".agents" / "skills"
 
 
@@ -100,7 +96,7 @@ def _read_skill(name: str, path: Path) -> SkillDocument:
     text = data.decode("utf-8", "replace").removeprefix("\ufeff").strip()
     if not text:
         raise RelightError(f"the skill {name!r} is empty", f"write {path}")
-    return SkillDocument(name, text, str(path.parent), read_skill_version(text))
+    return SkillDocument(name, text, str(path.parent), skill_documents.read_skill_version(text))
 
 
 def record_skills(store: Store, note: "RunNote", result: JobResult) -> None:

@@ -17,17 +17,14 @@ from relight.errors import RelightError
 from relight.intake.recorder import SessionTracker
 from relight.judging.failures import classify_error
 from relight.model import Failure
+from relight.models import endpoints
 from relight.models.client import complete, open_stream
 from relight.models.endpoints import (
     ChatRequest,
     EncodedRequest,
     Endpoint,
     ModelResponse,
-    Seconds,
     UpstreamError,
-    build_request,
-    encode_json,
-    read_key,
 )
 from relight.models.retrying import OnAttempt
 
@@ -52,7 +49,7 @@ class Preset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     references: Annotated[list[Endpoint], Meta(min_length=1)]
     aggregator: Endpoint
-    reference_timeout_seconds: Seconds = 60.0
+    reference_timeout_seconds: endpoints.Seconds = 60.0
     name: str = "preset"
 
     @property
@@ -241,15 +238,15 @@ class Mixture:
     async def _prepare(self, turn: MoaTurn, chat: ChatRequest, *, stream: bool) -> ModelCall:
         """Return the acting model's call, with the advice in it."""
         # a request that cannot be sent, or a missing key, is reported before any call
-        build_request(self.preset.aggregator, chat, stream=stream)
+        endpoints.build_request(self.preset.aggregator, chat, stream=stream)
         for one in self.preset.references:
-            read_key(one.key_variable)
+            endpoints.read_key(one.key_variable)
         await self._advise(turn, chat)
         if advice := [(one.endpoint.label, one.text) for one in turn.references]:
             block = make_guidance(self.preset.name, advice)
             chat = msgspec.structs.replace(chat, messages=attach_guidance(chat.messages, block))
         # without an adviser, since all are muted, the acting model gets the conversation as it is
-        request = build_request(self.preset.aggregator, chat, stream=stream)
+        request = endpoints.build_request(self.preset.aggregator, chat, stream=stream)
         turn.aggregator = ModelCall(request=request, role="aggregator")
         return turn.aggregator
 
@@ -261,7 +258,7 @@ class Mixture:
         question = ChatRequest(
             messages=make_view(chat.messages), deadline=deadline, retries=chat.retries
         )
-        view = encode_json("messages", question.messages)
+        view = endpoints.encode_json("messages", question.messages)
         labels = "\0".join([self.preset.name, *(one.label for one in self.preset.references)])
         key = hashlib.sha256(labels.encode() + bytes(view)).digest()
         if cached := self._advice.get(key):
@@ -269,7 +266,9 @@ class Mixture:
             turn.references = [msgspec.structs.replace(one, is_cached=True) for one in cached]
             return
         turn.references = [
-            ModelCall(request=build_request(one, question, messages=view), role="reference")
+            ModelCall(
+                request=endpoints.build_request(one, question, messages=view), role="reference"
+            )
             for one in self.preset.references
         ]
         await asyncio.gather(*map(self._send, turn.references))
