@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from relight.errors import RelightError, describe, refuse
@@ -66,12 +67,8 @@ async def execute_with_retry_async(
     **kwargs: Any,
 ) -> T:
     """`execute_with_retry` for coroutine functions; `on_attempt` and `sleep` may be either kind."""
-
-    async def attempt() -> T:
-        return await func(*args, **kwargs)
-
     plan = RetryPlan(_count_attempts(attempts, max_retries), on_attempt, backoff_base=backoff_base)
-    return await retry_by_plan(attempt, plan, sleep=sleep)
+    return await retry_by_plan(partial(func, *args, **kwargs), plan, sleep=sleep)
 
 
 def _count_attempts(attempts: int | None, max_retries: Any) -> int | None:

@@ -7,7 +7,7 @@ is measured in all sessions that it could show in.
 import os
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from secrets import token_hex
 from typing import Any, Literal
@@ -216,10 +216,9 @@ def _deal(
     return fitted, "warm", "; ".join(choice.reasons)
 
 
-def is_switched_off(environment: Mapping[str, str] | None = None) -> bool:
+def is_switched_off() -> bool:
     """True if agents must start cold, as inside an experiment."""
-    environment = os.environ if environment is None else environment
-    return environment.get(SWITCH) == "off"
+    return os.environ.get(SWITCH) == "off"
 
 
 def is_held_out(session_key: str, share: float) -> bool:

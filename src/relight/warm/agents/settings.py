@@ -273,13 +273,10 @@ def _write(path: Path, text: str, *, mode: int) -> None:
     make_folder(path.parent)
     # follow a link: the settings may be elsewhere
     target = path.resolve()
-    beside = target.with_name(f".{target.name}.relight")
+    mode = target.stat().st_mode & 0o777 if target.exists() else mode
     # settings may hold keys: other users may not read them, not even for a moment
-    beside.unlink(missing_ok=True)
-    beside.touch(mode=0o600)
-    beside.write_bytes(text.encode())
-    beside.chmod(target.stat().st_mode & 0o777 if target.exists() else mode)
-    beside.replace(target)
+    write_private(target, text.encode())
+    target.chmod(mode)
 
 
 def find_command(home: Path | None = None, own: str = HOOK_WORDS) -> str:

@@ -68,19 +68,15 @@ class Halt:
 
     def __init__(self) -> None:
         self._enders: list[Callable[[], None]] = []
-        self._is_over = False
+        self.is_over = False
         self._lock = threading.Lock()
-
-    @property
-    def is_over(self) -> bool:
-        return self._is_over
 
     @contextmanager
     def ending_by(self, end: Callable[[], None]) -> Iterator[None]:
         """A block of work that calling `end` ends."""
         with self._lock:
             self._enders.append(end)
-            is_over = self._is_over
+            is_over = self.is_over
         try:
             if is_over:
                 end()
@@ -91,7 +87,7 @@ class Halt:
 
     def end_all(self) -> None:
         with self._lock:
-            self._is_over = True
+            self.is_over = True
             enders = list(self._enders)
         for end in enders:
             end()

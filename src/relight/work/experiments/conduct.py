@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext, suppress
 from hashlib import blake2b
 
 from msgspec import Struct
@@ -25,7 +25,7 @@ from relight.work.experiments import register
 from relight.work.experiments.plan import WARM, ExperimentPlan, TrialTask
 from relight.work.experiments.register import Experiment, find_exceeded, now_ms, sum_spending
 from relight.work.experiments.trial import Trial, TrialResult, TrialStart, execute_trial
-from relight.work.jobs.leases import Holder
+from relight.work.jobs.leases import Holder, repeat_meanwhile
 
 LOOK_SECONDS = 0.5
 LEASE_SECONDS = 600
@@ -97,7 +97,12 @@ def _run_rest(
     on_event: OnEvent,
 ) -> tuple[register.Status, str | None]:
     for pair in list_pairs(experiment.name, experiment.plan):
-        settled = _read_settled(store, experiment, pair)
+        # the runs of the pair that need not be done again, by their arm
+        settled = {
+            run.arm: run
+            for run in experiments.read_trial_runs(store, experiment.id)
+            if (run.task, run.round) == (pair.task.id, pair.round) and run.is_settled
+        }
         left = [arm for arm in pair.arms if arm not in settled]
         if not left:
             continue
@@ -124,15 +129,6 @@ def _run_rest(
             if result.status == "interrupted":
                 return "stopped", str(result.why)
     return "done", None
-
-
-def _read_settled(store: Store, experiment: Experiment, pair: TaskPair) -> dict[str, TrialRun]:
-    """Return the runs of a pair that need not be done again, by their arm."""
-    return {
-        run.arm: run
-        for run in experiments.read_trial_runs(store, experiment.id)
-        if (run.task, run.round) == (pair.task.id, pair.round) and run.is_settled
-    }
 
 
 def _begin(store: Store, experiment: Experiment, key: RunKey, start: TrialStart) -> None:
@@ -208,31 +204,21 @@ def _interrupt() -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
 
-@contextmanager
-def _watch_stop(store: Store, experiment: Experiment) -> Iterator[None]:
+def _watch_stop(store: Store, experiment: Experiment) -> AbstractContextManager[None]:
     """Interrupt this thread when a person asks for a stop at once."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread can be interrupted; here it stops after the run
-        return
-    is_over = threading.Event()
+        return nullcontext()  # only the main thread can be interrupted; here it stops after the run
+    asked = False
 
-    def watch() -> None:
-        while not is_over.wait(LOOK_SECONDS):
-            try:
-                wanted = register.read_stop(store, experiment.id)
-            except RelightError:
-                continue
-            if wanted == register.AT_ONCE and not is_over.is_set():
+    def look(is_over: threading.Event) -> None:
+        nonlocal asked
+        with suppress(RelightError):
+            is_now = register.read_stop(store, experiment.id) == register.AT_ONCE
+            if is_now and not asked and not is_over.is_set():
+                asked = True
                 _interrupt()
-                return
 
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        watcher.join()
+    return repeat_meanwhile(look, seconds=LOOK_SECONDS)
 
 
 def _ignore(event: TrialEvent) -> None:

@@ -44,8 +44,11 @@ class _Watched(Struct):
 
     @property
     def nanos(self) -> int:
-        """Known cost; a total includes the turns."""
-        return max(_add(self.costs), _add(self.totals))
+        """Known cost at list price, also of what a plan pays for; a total includes the turns."""
+        # a plan's allowance is used up too
+        return max(
+            sum(one.nanos or 0 for one in costs.values()) for costs in (self.costs, self.totals)
+        )
 
 
 class BudgetWatch:
@@ -219,8 +222,3 @@ def _as_turn(total: Total) -> Turn:
         usage=total.usage,
         cost=total.cost,
     )
-
-
-def _add(costs: Mapping[str, Cost]) -> int:
-    """Known cost at list price, also of what a plan pays for: a plan's allowance is used up too."""
-    return sum(cost.nanos or 0 for cost in costs.values())

@@ -1,9 +1,8 @@
 """A begun run: its work is done by an `Execute` function, and its result is written."""
 
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -11,7 +10,7 @@ from relight.errors import StoreError
 from relight.store import Store
 from relight.work.jobs import lost_runs
 from relight.work.jobs.job import Execute, JobDefinition, JobResult, JobRun
-from relight.work.jobs.leases import HEARTBEAT_MS
+from relight.work.jobs.leases import HEARTBEAT_MS, repeat_meanwhile
 from relight.work.jobs.notes import remove_notes
 from relight.work.jobs.registry import find_job
 from relight.work.jobs.slots import BY_HAND, finish, keep_lease, start_now
@@ -33,32 +32,18 @@ def run_now(
     lost_runs.settle_dead(store, lost_runs.find_dead(store, now=now))
     lost_runs.collect_interrupted(store)
     run = start_now(store, job, holder, now=now, note=note or BY_HAND)
-    with _lease_kept(store, holder, clock):
+
+    def keep(_: object) -> None:
+        with suppress(StoreError):  # a lease lasts for several heartbeats
+            keep_lease(store, holder, now=round(clock() * 1000))
+
+    with repeat_meanwhile(keep, seconds=HEARTBEAT_MS / 1000):
         result = complete_run(store, job, run, holder=holder, execute=execute, clock=clock)
     if store.config.notify.to:  # what reads the record next looks at the runs otherwise
         from relight.work.notices import notify_news
 
         notify_news(store)
     return run, result
-
-
-@contextmanager
-def _lease_kept(store: Store, holder: str, clock: Callable[[], float]) -> Iterator[None]:
-    """Renew this process's lease in a thread, as a scheduler does for its workers."""
-    is_over = threading.Event()
-
-    def keep() -> None:
-        while not is_over.wait(HEARTBEAT_MS / 1000):
-            with suppress(StoreError):  # a lease lasts for several heartbeats
-                keep_lease(store, holder, now=round(clock() * 1000))
-
-    thread = threading.Thread(target=keep, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
 
 
 def complete_run(

@@ -142,7 +142,8 @@ def check_job(job: JobDefinition) -> JobDefinition:
     _need(NAME.fullmatch(job.name), "name", job.name, "letters, digits, - and _, at most 64")
     _check_times(job)
     _check_work(job)
-    _check_place(job)
+    is_place = job.place is None or PLACE.fullmatch(job.place)
+    _need(is_place, "place", job.place, "any, machine:NAME or label:NAME")
     _check_model(job)
     _check_limits(job)
     return job
@@ -193,11 +194,6 @@ def _check_work(job: JobDefinition) -> None:
     is_address = kind != "webhook" or target.startswith(("http://", "https://"))
     _need(is_address, "deliver", job.deliver, "an address that begins with http:// or https://")
     _need(kind != "command" or _can_split(target), "deliver", job.deliver, "check its quotes")
-
-
-def _check_place(job: JobDefinition) -> None:
-    is_known = job.place is None or PLACE.fullmatch(job.place)
-    _need(is_known, "place", job.place, "any, machine:NAME or label:NAME")
 
 
 def _check_model(job: JobDefinition) -> None:

@@ -7,7 +7,9 @@ a process id, a lock is never reused. A holder on another machine is known by it
 import os
 import platform
 import secrets
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Self
 
@@ -49,6 +51,24 @@ class Holder:
         with suppress(OSError):
             self._path.unlink()
         self._file.close()
+
+
+@contextmanager
+def repeat_meanwhile(act: Callable[[threading.Event], object], *, seconds: float) -> Iterator[None]:
+    """Call a function every so often in a thread; the event it gets is set when the block ends."""
+    is_over = threading.Event()
+
+    def repeat() -> None:
+        while not is_over.wait(seconds):
+            act(is_over)
+
+    thread = threading.Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
 
 
 def is_alive(home: Path, name: str, *, lease_until: int | None, now: int) -> bool:

@@ -114,8 +114,8 @@ class WorkerPool:
                 worker.process.wait()
 
     def _find_idle(self) -> Worker | None:
-        idle = (one for one in self._workers if one.run_id is None and not _is_closed(one))
-        return next(idle, None)
+        idle = (one for one in self._workers if one.run_id is None)
+        return next((one for one in idle if (pipe := one.process.stdin) and not pipe.closed), None)
 
     def _start(self) -> Worker:
         # the paths of this process, in case Relight is not installed but only on sys.path
@@ -146,10 +146,6 @@ class WorkerPool:
                 except (OSError, ValueError):  # closed meanwhile: the scheduler ends
                     message = None
                 self._messages.put((worker, message))
-
-
-def _is_closed(worker: Worker) -> bool:
-    return worker.process.stdin is None or worker.process.stdin.closed
 
 
 def _close(worker: Worker) -> None:

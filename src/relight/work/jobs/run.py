@@ -114,7 +114,15 @@ def _work(task: RunTask) -> WorkEnd:
     prepared, deadline = None, time.monotonic() + task.job.timeout_seconds
     try:
         prepared = prepare_run(task)
-        script = _run_script(task, prepared, seconds=deadline - time.monotonic())
+        script = None
+        if task.job.script is not None:
+            script = run_script(
+                task.config.home,
+                task.job.script,
+                folder=prepared.folder,
+                seconds=deadline - time.monotonic(),
+                environment=task.environment,
+            )
         is_skipped = script is not None and not script.failure and not script.wakes_agent
         attempts = None
         # the checks or the script may have used all the time
@@ -160,18 +168,6 @@ def _give_up(
         prepared=prepared,
         has_begun=has_note(task.config.home, task.run.key),
         refusal=make_failure("small_context") if isinstance(error, ModelContextError) else None,
-    )
-
-
-def _run_script(task: RunTask, prepared: Prepared, *, seconds: float) -> ScriptResult | None:
-    if task.job.script is None:
-        return None
-    return run_script(
-        task.config.home,
-        task.job.script,
-        folder=prepared.folder,
-        seconds=seconds,
-        environment=task.environment,
     )
 
 

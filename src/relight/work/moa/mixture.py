@@ -144,7 +144,7 @@ def find_preset(config: Config, preset: str | Mapping[str, Any]) -> Preset:
 
 async def send_call(call: ModelCall, *, on_attempt: OnAttempt | None = None) -> None:
     """Make the call and set its response or error; if interrupted, it stays open."""
-    started = _begin(call)
+    call.error, call.is_open, started = None, True, time.perf_counter()
 
     def note(number: int, failure: Failure | None, wait_seconds: float | None) -> None:
         if failure is not None and wait_seconds is not None and not failure.is_refusal:
@@ -163,7 +163,7 @@ async def send_call(call: ModelCall, *, on_attempt: OnAttempt | None = None) -> 
 
 async def send_streamed(call: ModelCall) -> AsyncGenerator[dict[str, Any], None]:
     """Make the call, yield its chunks, and set its response or error; errors are also raised."""
-    started = _begin(call)
+    call.error, call.is_open, started = None, True, time.perf_counter()
     stream = None
     try:
         stream = await open_stream(call.request)
@@ -178,11 +178,6 @@ async def send_streamed(call: ModelCall) -> AsyncGenerator[dict[str, Any], None]
         if stream is not None and call.response is None:
             call.response = stream.response
         call.duration_ms = (time.perf_counter() - started) * 1000
-
-
-def _begin(call: ModelCall) -> float:
-    call.error, call.is_open = None, True
-    return time.perf_counter()
 
 
 class Mixture:
@@ -312,14 +307,10 @@ def _format_message(message: Mapping[str, Any]) -> str:
     if message.get("role") == "tool":
         return f"[tool result: {text}]"
     calls = [
-        f"[called tool: {call.tool}({trim_text(_as_text(call.arguments), ARGUMENT_CHARS)})]"
+        f"[called tool: {call.tool}({trim_text(read_text(call.arguments), ARGUMENT_CHARS)})]"
         for call in read_calls(message)
     ]
     return "\n".join([text, *calls] if text else calls)
-
-
-def _as_text(arguments: object) -> str:
-    return arguments if isinstance(arguments, str) else read_text(arguments)
 
 
 def make_guidance(preset: str, answers: Sequence[tuple[str, str | None]]) -> str:

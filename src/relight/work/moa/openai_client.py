@@ -88,6 +88,13 @@ class _Client:
         self._new_messages = _NewMessages()
         self._tracer = open_tracer(config, self.session_id, store)
 
+    @property
+    def chat(self) -> "Chat":
+        return Chat(self)
+
+    def _answer(self, request: ChatRequest, *, is_streamed: bool) -> Any:
+        raise NotImplementedError
+
     def _make_request(
         self, messages: Iterable[Any], tools: Tools, options: Mapping[str, Any]
     ) -> ChatRequest:
@@ -163,19 +170,7 @@ class MoA(_Client):
     every model is recorded as a turn with its role.
     """
 
-    @property
-    def chat(self) -> "Chat":
-        return Chat(self)
-
-    def _create(
-        self,
-        messages: Iterable[Any],
-        tools: Tools,
-        options: Mapping[str, Any],
-        *,
-        is_streamed: bool,
-    ) -> "ChatCompletion | Chunks":
-        request = self._make_request(messages, tools, options)
+    def _answer(self, request: ChatRequest, *, is_streamed: bool) -> "ChatCompletion | Chunks":
         if is_streamed:
             return Chunks(self._stream(request))
         return background.run_coroutine(self._complete(request))
@@ -193,19 +188,9 @@ class MoA(_Client):
 class AsyncMoA(_Client):
     """`MoA` for asynchronous programs: `await client.chat.completions.create(…)`."""
 
-    @property
-    def chat(self) -> "Chat":
-        return Chat(self)
-
-    async def _create(
-        self,
-        messages: Iterable[Any],
-        tools: Tools,
-        options: Mapping[str, Any],
-        *,
-        is_streamed: bool,
+    async def _answer(
+        self, request: ChatRequest, *, is_streamed: bool
     ) -> "ChatCompletion | AsyncChunks":
-        request = self._make_request(messages, tools, options)
         if is_streamed:
             return AsyncChunks(self._stream(request))
         return await background.run_async(self._complete(request))
@@ -223,14 +208,14 @@ class AsyncMoA(_Client):
 class Chat:
     """`client.chat` of OpenAI's client."""
 
-    def __init__(self, client: "MoA | AsyncMoA") -> None:
+    def __init__(self, client: _Client) -> None:
         self.completions = Completions(client)
 
 
 class Completions:
     """`client.chat.completions` of OpenAI's client."""
 
-    def __init__(self, client: "MoA | AsyncMoA") -> None:
+    def __init__(self, client: _Client) -> None:
         self._client = client
 
     def create(
@@ -246,7 +231,8 @@ class Completions:
 
         An asynchronous client returns an awaitable of either.
         """
-        return self._client._create(messages, tools, options, is_streamed=stream)
+        request = self._client._make_request(messages, tools, options)
+        return self._client._answer(request, is_streamed=stream)
 
 
 class Chunks:

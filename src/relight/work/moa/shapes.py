@@ -48,12 +48,9 @@ class CompletionMessage(Shape):
     reasoning_content: str | None = None
 
 
-class MessageDelta(Shape):
+class MessageDelta(CompletionMessage):
     role: str | None = None
-    content: Any = None
-    refusal: str | None = None
-    tool_calls: list[ChatToolCallDelta] | None = None
-    reasoning_content: str | None = None
+    tool_calls: list[ChatToolCallDelta] | None = None  # type: ignore[assignment]
 
 
 class CompletionChoice(Shape):

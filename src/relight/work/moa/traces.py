@@ -17,7 +17,7 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import asdict, replace
 
 from relight.config import Config
-from relight.locks import hold, make_folder, open_private
+from relight.locks import append_whole, hold, make_folder, open_private
 from relight.model import Cost, Turn, Usage
 from relight.names import file_name
 from relight.prices import find_price, price_usage
@@ -178,8 +178,6 @@ def write_trace(folder: Path, session_id: str, record: TracedTurn | Mapping[str,
             if size:
                 os.lseek(file, size - 1, os.SEEK_SET)
                 line = line if os.read(file, 1) == b"\n" else b"\n" + line
-            written = os.write(file, line)
-            while written < len(line):  # a nearly full disk, or more than 2 GB
-                written += os.write(file, line[written:])
+            append_whole(file, line)
         finally:
             os.close(file)
