@@ -145,7 +145,7 @@ def test_a_function_name_repeats_only_for_the_same_noun_or_role() -> None:
 
 # names of modules that repeat for the same noun in another room
 SAME_MODULE = """
-    advisers alarms brief budget budgets cache_rebuilds canaries candidates comparison config
+    advisers alarms brief budgets cache_rebuilds canaries candidates comparison config
     cron doctor experiment experiments export exported failed_work failures filters git_costs
     glossary history importing job jobs labels lessons likeness limits listing machines messages
     metrics migrate mixture models names notices outcomes overview provisions push rebuild

@@ -5,7 +5,6 @@ Times ending in `_at` are Unix milliseconds in UTC; money is integer nano-dollar
 sums do not depend on order.
 """
 
-from collections.abc import Iterable
 from functools import lru_cache
 from itertools import filterfalse
 from typing import Annotated, Literal
@@ -42,12 +41,6 @@ class Usage(Struct, frozen=True):
     output: Count | None = None
     cache_write_1h: Count | None = None
     reasoning: Count | None = None
-
-
-def sum_known(values: Iterable[int | None]) -> int | None:
-    """Return the sum of the known values; None if all are unknown."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
 
 
 # each bucket: its field in `Usage` and its column; docs/adding.md says what a new one touches

@@ -5,7 +5,7 @@ hidden characters and without anything that could end the block it stands in.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -100,40 +100,22 @@ def make_file_row(path: Path, text: str) -> "Agent":
 
     block = f"{BEGIN}\n{text}\n{END}\n" if text else ""
 
-    def find_file(_: Mapping[str, str]) -> Path:
-        return path
+    def has(_: Path, current: str, __: str) -> bool:
+        found = [one.strip().replace("\r\n", "\n") for one in _BLOCK.findall(current)]
+        return found == ([block.strip()] if block else [])
 
-    return Agent(
-        lambda _, current, __: has_block(current, block),
-        lambda _, current, __: add_block(current, block),
-        lambda _, current, __: remove_block(current) or (None if BEGIN in current else current),
-        words="",
-        part="lessons",
-        find_file=find_file,
-        mode=0o644,
-    )
+    def add(_: Path, current: str, __: str) -> str:
+        """Return the text with the block at its end, in the file's own ends of lines."""
+        if not block:
+            return current
+        end = "\r\n" if "\r\n" in current else "\n"
+        between = "" if not current else end if current.endswith("\n") else end * 2
+        return f"{current}{between}{block.replace(chr(10), end)}"
 
+    def remove(_: Path, current: str, __: str) -> str | None:
+        left = _BLOCK.sub("", current)
+        if BEGIN in left:
+            raise RelightError("the end of the block of lessons is missing", f"add the line {END}")
+        return left or (None if BEGIN in current else current)
 
-def has_block(text: str, block: str) -> bool:
-    """True if a file has this block, and no other one."""
-    found = _BLOCK.findall(text)
-    return [one.strip().replace("\r\n", "\n") for one in found] == (
-        [block.strip()] if block else []
-    )
-
-
-def add_block(text: str, block: str) -> str:
-    """Return a file's text with the block at its end, in the file's own ends of lines."""
-    if not block:
-        return text
-    end = "\r\n" if "\r\n" in text else "\n"
-    between = "" if not text else end if text.endswith("\n") else end * 2
-    return f"{text}{between}{block.replace(chr(10), end)}"
-
-
-def remove_block(text: str) -> str:
-    """Return a file's text without the block; raise if its end is missing."""
-    left = _BLOCK.sub("", text)
-    if BEGIN in left:
-        raise RelightError("the end of the block of lessons is missing", f"add the line {END}")
-    return left
+    return Agent(has, add, remove, words="", part="lessons", find_file=lambda _: path, mode=0o644)

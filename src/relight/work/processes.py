@@ -117,7 +117,8 @@ def run_process(
     finally:
         if child is not None:
             exit_code = _end(child, ending_seconds=ending_seconds)
-            kill_while_found(partial(find_commanded, mark))
+            # the processes that descend from this program
+            kill_while_found(partial(_find_by_environment, lambda found: mark.encode() in found))
         _count_end()
         for one in streams:
             one.close()
@@ -254,11 +255,6 @@ def find_marked(environment: Mapping[str, str]) -> set[int]:
     if any(name not in environment for name in MARKS):
         return set()
     return _find_by_environment(lambda variables: marks <= set(variables.split(b"\0")))
-
-
-def find_commanded(mark: str) -> set[int]:
-    """The processes that descend from the program with this mark."""
-    return _find_by_environment(lambda variables: mark.encode() in variables)
 
 
 def _find_by_environment(is_such: Callable[[bytes], bool]) -> set[int]:

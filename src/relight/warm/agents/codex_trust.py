@@ -23,12 +23,13 @@ def find_trouble(settings: Path, words: str) -> str | None:
     """
     try:
         hooks = json.loads(settings.read_bytes()).get("hooks") or {}
-        config = _read_config(settings.with_name("config.toml"))
+        path = settings.with_name("config.toml")
+        config = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         states = (config.get("hooks") or {}).get("state") or {}
         own = list(_list_hooks(hooks, words))
         real = settings.resolve()  # Codex follows the link of a CODEX_HOME
         if own and any((config.get("features") or {}).get(one) is False for one in SWITCHES):
-            return f"set hooks = true under [features] in {settings.with_name('config.toml')}"
+            return f"set hooks = true under [features] in {path}"
         for event, place, group, hook in own:
             keys = [f"{one}:{_name_event(event)}:{place}" for one in (settings, real)]
             state: dict[str, Any] = next(filter(None, map(states.get, keys)), {})
@@ -41,10 +42,6 @@ def find_trouble(settings: Path, words: str) -> str | None:
     except (OSError, ValueError, AttributeError, TypeError):
         return None
     return None
-
-
-def _read_config(path: Path) -> dict[str, Any]:
-    return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 def _list_hooks(hooks: Any, words: str) -> Iterator[tuple[str, str, Any, Any]]:

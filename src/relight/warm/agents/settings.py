@@ -66,10 +66,6 @@ def keep_original(home: Path, original: Original) -> None:
     write_private(place, msgspec.json.encode(original))
 
 
-def drop_original(home: Path, settings: Path, part: str = "") -> None:
-    _place(home, settings, part).unlink(missing_ok=True)
-
-
 def find_place(home: Path) -> Path:
     """Return the folder of a home that keeps settings."""
     return home / FOLDER
@@ -261,7 +257,7 @@ def apply_change(change: Change) -> None:
         if change.home and not change.original:
             for other in change.others:
                 keep_original(change.home, other)
-            drop_original(change.home, change.path, change.part)
+            _place(change.home, change.path, change.part).unlink(missing_ok=True)
         for folder in change.folders:
             with suppress(OSError):  # it is not empty
                 Path(folder).rmdir()

@@ -85,12 +85,9 @@ def read_html(
         elif kind is not None and not silent:
             parts.append(found[0])
             room -= len(found[0])
-    lines = (" ".join(line.split()) for line in _unescape("".join(parts)[:limit]).splitlines())
+    text = html.unescape(_NUMBER.sub(_shorten, "".join(parts)[:limit]))
+    lines = (" ".join(line.split()) for line in text.splitlines())
     return PageText("\n".join(line for line in lines if line), room < 0)
-
-
-def _unescape(text: str) -> str:
-    return html.unescape(_NUMBER.sub(_shorten, text)) if "&" in text else text
 
 
 def _shorten(found: "re.Match[str]") -> str:

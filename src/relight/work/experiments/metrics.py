@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from relight.model import WHOLE_TOKENS, sum_known
+from relight.model import WHOLE_TOKENS
 from relight.stats.rates import Estimate
 from relight.store import Store, experiments
 from relight.store.experiments import DealtFilter, DealtSession
 from relight.store.provisions import read_forks
 from relight.text import align, count, dollars, seconds, share
+from relight.work.jobs.spending import sum_known
 
 FIRST_CALLS = 30
 
@@ -109,10 +110,6 @@ def _per_session(value: float | None, *, is_known: object = True) -> Ratio | Non
     return None if value is None or not is_known else (value, 1.0)
 
 
-def _read_latency(one: ArmSession) -> Ratio | None:
-    return (one.model_seconds, one.timed_calls) if one.timed_calls else None
-
-
 def _as_float(value: float | None, *, unit: float = 1.0) -> float | None:
     return None if value is None else value / unit
 
@@ -169,7 +166,9 @@ METRICS = {
             name="seconds_per_model_call",
             title="Time per model call",
             format=seconds,
-            read_session=_read_latency,
+            read_session=lambda one: (
+                (one.model_seconds, one.timed_calls) if one.timed_calls else None
+            ),
             warning="model calls of warm sessions take longer",
         ),
         ArmMetric(

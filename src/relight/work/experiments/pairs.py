@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from relight.model import row_id, sum_known
+from relight.model import row_id
 from relight.stats.permutation import cluster_bootstrap, part_pairs
 from relight.stats.rates import Estimate
 from relight.store import Store
@@ -17,6 +17,7 @@ from relight.text import share
 from relight.work.experiments.metrics import METRICS, RunSide, find_arm_session
 from relight.work.experiments.register import Experiment
 from relight.work.experiments.warm_verdict import EARLY, SUCCESS
+from relight.work.jobs.spending import sum_known
 
 ALPHA = 0.05
 SEED = 20261115

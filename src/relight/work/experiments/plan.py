@@ -142,7 +142,11 @@ def read_tasks(path: Path) -> list[TrialTask]:
         if path.stat().st_size > FILE_LIMIT_BYTES:
             raise RelightError(f"{path} is too large for a task list")
         text = path.read_text(encoding="utf-8")
-        tasks = [_convert(one) for one in _read(text, path.suffix.lower())]
+        given = (
+            {"prompt": one} if isinstance(one, str) else one
+            for one in _read(text, path.suffix.lower())
+        )
+        tasks = [msgspec.convert(one, TrialTask) for one in given]
     except OSError as error:
         raise RelightError(f"cannot read {path}: {error.strerror}") from error
     except (msgspec.MsgspecError, UnicodeDecodeError, ValueError, RecursionError) as error:
@@ -174,10 +178,6 @@ def _read(text: str, ending: str) -> Iterator[Any]:
             for line in text.splitlines():
                 if line.strip() and not line.lstrip().startswith("#"):
                     yield line.strip()
-
-
-def _convert(value: Any) -> TrialTask:
-    return msgspec.convert({"prompt": value} if isinstance(value, str) else value, TrialTask)
 
 
 def _name(task: TrialTask, number: int, folder: Path) -> TrialTask:

@@ -9,14 +9,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.errors import MissingError, RelightError
-from relight.model import Usage, sum_known
+from relight.model import Usage
 from relight.store import Store
 from relight.store import experiments as rows
 from relight.store.experiments import TrialRun, read_trial_runs
 from relight.times import write_time
 from relight.work.experiments.plan import ExperimentPlan, check_experiment_name, check_plan
 from relight.work.jobs.leases import is_alive
-from relight.work.jobs.spending import add_figures
+from relight.work.jobs.spending import add_figures, sum_known
 
 Status = Literal["running", "stopped", "done"]
 # how a running experiment is to stop

@@ -73,7 +73,7 @@ def _review(store: Store, row: CanaryRow, *, now: int) -> CanaryRow | None:
     """Make the next step of a canary; None if it only goes on."""
     if not is_on_trial(store, row):
         reason = "the job is gone, or its model was changed by hand"
-        return _end(store, row, "replaced", reason, now=now)
+        return _change(store, row, {"state": "replaced", "reason": reason, "ended_at": now})
     if ":" in row.job:
         _join_last(store, row)
     seen = read_canary_evidence(store, row)
@@ -99,7 +99,7 @@ def _review(store: Store, row: CanaryRow, *, now: int) -> CanaryRow | None:
     if is_good and row.is_auto:
         return promote(store, row, made_by=AUTO, now=now)
     if is_good and row.verdict is None:
-        return _set_verdict(store, row, "good enough", now=now)
+        return _change(store, row, {"verdict": "good enough", "verdict_at": now})
     share = find_share(seen.a, seen.b, first=row.first_share, margin=row.margin, pairs=seen.pairs)
     if share != row.share:
         with store.transaction() as database:
@@ -118,7 +118,9 @@ def _watch(
         return None
     if row.is_auto:
         return roll_back(store, row, reason or "it does worse", made_by=AUTO, now=now)
-    return None if row.verdict == "worse" else _set_verdict(store, row, "worse", now=now)
+    if row.verdict == "worse":
+        return None
+    return _change(store, row, {"verdict": "worse", "verdict_at": now})
 
 
 def _find_fall(store: Store, row: CanaryRow, seen: CanaryEvidence) -> str | None:
@@ -142,7 +144,7 @@ def stop_canary(
     if ":" in row.job:
         _set_foreign(row, is_candidate=False)
     said = f"{reason} ({made_by})" if made_by else reason
-    return _end(store, row, "stopped", said, now=now)
+    return _change(store, row, {"state": "stopped", "reason": said, "ended_at": now})
 
 
 def promote(store: Store, row: CanaryRow, *, made_by: str, now: int) -> CanaryRow | None:
@@ -162,14 +164,6 @@ def roll_back(
     changes = {"state": "rolled_back", "ended_at": now, "reason": reason}
     switch = SwitchRow(row.job, now, row.model, row.against, made_by, reason, row.id)
     return _change(store, row, changes, switch)
-
-
-def _end(store: Store, row: CanaryRow, state: str, reason: str, *, now: int) -> CanaryRow | None:
-    return _change(store, row, {"state": state, "reason": reason, "ended_at": now})
-
-
-def _set_verdict(store: Store, row: CanaryRow, verdict: str, *, now: int) -> CanaryRow | None:
-    return _change(store, row, {"verdict": verdict, "verdict_at": now})
 
 
 def _change(

@@ -110,7 +110,9 @@ def prepare_run(task: RunTask) -> Prepared:
     allowance = check_run(job, route=route, config=task.config, spent=spent)
     if job.script is not None:
         find_script(home, job.script)
-    folder = Path(job.workdir).expanduser() if job.workdir else _make_folder(home, job.name)
+    folder = Path(job.workdir).expanduser() if job.workdir else None
+    if folder is None:  # a job that names no folder has one of its own
+        make_folder(folder := find_job_folder(home, job.name) / "work")
     if not folder.is_dir():
         raise RelightError(f"there is no folder {folder}", "name another with --workdir")
     _check_budgets(task, folder)
@@ -137,13 +139,6 @@ def _check_budgets(task: RunTask, folder: Path) -> None:
     )
     if stop:
         raise RefusedError(stop)
-
-
-def _make_folder(home: Path, job: str) -> Path:
-    """A working folder for a job that names none, independent of the current directory."""
-    folder = find_job_folder(home, job) / "work"
-    make_folder(folder)
-    return folder
 
 
 def choose_route(

@@ -69,8 +69,20 @@ class WorkEnd(Struct, frozen=True, kw_only=True):
         return self.attempts.last if self.attempts else AttemptResult(failure=self.refusal)
 
     @property
-    def sessions(self) -> list[str]:
-        return self.attempts.sessions if self.attempts else []
+    def results(self) -> list[AttemptResult]:
+        return self.attempts.results if self.attempts else []
+
+    def make_result(self) -> JobResult:
+        """The result as far as it is known without the record."""
+        sessions = self.attempts.sessions if self.attempts else []
+        return JobResult(
+            status=self.status,
+            outcome=self.judged.outcome,
+            evidence=self.judged.evidence,
+            attempts=len(self.results),
+            session=sessions[-1] if sessions else None,
+            earlier=sessions[:-1],
+        )
 
 
 def execute_run(
@@ -99,14 +111,8 @@ def execute_run(
         return _close(task, end)
     except Exception as error:  # noqa: BLE001 - the outcome is known, and must be returned
         logger.warning("the run %s could not be closed: %s", run.key, error)
-        return JobResult(
-            status=end.status,
-            outcome=end.judged.outcome,
-            evidence=[*end.judged.evidence, f"it could not be closed: {error}"],
-            attempts=len(end.attempts.results) if end.attempts else 0,
-            session=end.sessions[-1] if end.sessions else None,
-            earlier=end.sessions[:-1],
-        )
+        evidence = [*end.judged.evidence, f"it could not be closed: {error}"]
+        return replace(end.make_result(), evidence=evidence)
 
 
 def _work(task: RunTask) -> WorkEnd:
@@ -283,15 +289,10 @@ def _sum_up(task: RunTask, end: WorkEnd) -> JobResult:
     """Outcome and cost of a run, without secrets."""
     key = task.store.redaction_key
     route = end.prepared.route if end.prepared else Route()
-    results = end.attempts.results if end.attempts else []
-    spent = count_spent(task.store, results)
-    return JobResult(
-        status=end.status,
-        outcome=end.judged.outcome,
+    spent = count_spent(task.store, end.results)
+    return replace(
+        end.make_result(),
         evidence=[redact_text(text, key=key) for text in end.judged.evidence],
-        attempts=len(results),
-        session=end.sessions[-1] if end.sessions else None,
-        earlier=end.sessions[:-1],
         finished_at=round(task.clock() * 1000),
         model=end.last.model or route.model,
         provider=end.last.provider or route.provider,
@@ -324,7 +325,7 @@ def _find_warnings(task: RunTask, end: WorkEnd, result: JobResult) -> list[str]:
         return []
     allowance = end.prepared.allowance
     warnings = list(allowance.warnings)
-    limit, results = task.job.budget_usd, end.attempts.results if end.attempts else []
+    limit, results = task.job.budget_usd, end.results
     spent = (result.cost_nanos or count_spent(task.store, results).known_nanos) / 1e9
     # a call that was cut off has no known cost either, but the rest was watched
     if results and allowance.cost_usd is not None and result.cost_nanos is None and not spent:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from relight.config import Config
 from relight.errors import RefusedError
-from relight.model import Usage, row_id, sum_known
+from relight.model import Usage, row_id
 from relight.store import Store
 from relight.store import runs as run_table
 from relight.work.jobs.job import JobDefinition
@@ -34,6 +34,12 @@ class DaySpending(Struct, frozen=True, kw_only=True):
     by_all: float = 0.0
     set_aside: float = 0.0
     unpriced: int = 0
+
+
+def sum_known(values: Iterable[int | None]) -> int | None:
+    """Return the sum of the known values; None if all are unknown."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 def add_figures(store: Store, sessions: Sequence[str]) -> Figures:

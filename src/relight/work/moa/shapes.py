@@ -48,9 +48,12 @@ class CompletionMessage(Shape):
     reasoning_content: str | None = None
 
 
-class MessageDelta(CompletionMessage):
+class MessageDelta(Shape):
     role: str | None = None
-    tool_calls: list[ChatToolCallDelta] | None = None  # type: ignore[assignment]
+    content: Any = None
+    refusal: str | None = None
+    tool_calls: list[ChatToolCallDelta] | None = None
+    reasoning_content: str | None = None
 
 
 class CompletionChoice(Shape):
