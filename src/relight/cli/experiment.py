@@ -299,16 +299,17 @@ class _Progress:
     def __call__(self, event: "TrialEvent") -> None:
         from relight.text import clean, dollars, seconds
 
-        what, result = f"{clean(event.task)} {clean(event.arm)}", event.result
+        what, result = f"{clean(event.task)} {clean(event.arm)}", event.record
         if result is None:
             if sys.stderr.isatty():
                 click.echo(f"[{self.done + 1}/{self.planned}] {what} …", err=True)
             return
         self.done += 1
         if result.status == "skipped":
-            text = f"skipped: {result.why}"
+            text = f"skipped: {result.evidence[0]}"
         else:
-            time_taken, cost = seconds(result.duration_seconds), dollars(result.cost_usd)
+            nanos, took = result.cost_nanos, (result.duration_ms or 0) / 1000
+            time_taken, cost = seconds(took), dollars(None if nanos is None else nanos / 1e9)
             text = f"{result.outcome}, {time_taken}, {cost}"
             if result.outcome != "success" and result.evidence:
                 text += f" ({clean(result.evidence[0])[:100]})"

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from relight.chat.messages import read_entries
 from relight.chat.shorten import clean_text
-from relight.chat.similarity import LIMIT, Vector, weigh_words
+from relight.chat.similarity import LIMIT, weigh_words
 from relight.chat.validity import validate_messages
 from relight.errors import RelightError, check_count, check_text
 from relight.judging.scoring import Score, score_session
@@ -231,24 +231,18 @@ def make_template(store: Store, material: Material, score: Score, wish: Wish) ->
     flat = " ".join(task.split())
     if flat.startswith(title.rstrip("… ")):  # its first words, as most agents title a session
         title = task
-    calls = [call for message in seed for call in message.get("tool_calls", ())]
     category = wish.category or score.category
     place = wish.project or material.project
     text = msgspec.json.encode(seed).decode()
     return Template(
-        id=0,
+        **describe_seed(seed),
         name=wish.name or propose_name(store, title, category=category, project=place),
-        version=0,
         description=wish.description or " ".join(title.split())[:200],
         project=place,
         category=category,
         task_type=wish.task_type or score.task_type,
         tags=sorted({clean_text(tag.strip()) for tag in wish.tags if tag.strip()}),
-        tools=sorted({call["function"]["name"] for call in calls}),
         task=task[:LIMIT],
-        actions=read_actions(calls),
-        seed=seed,
-        tokens=count_text(seed),
         score=score.score,
         outcome=material.outcome,
         evidence=material.evidence,
@@ -257,7 +251,6 @@ def make_template(store: Store, material: Material, score: Score, wish: Wish) ->
         source_session=material.source_session,
         provenance=None,
         created_at=int(time.time() * 1000) if wish.now is None else wish.now,
-        content_hash=hash_seed(seed),
         words=read_words(material.messages, calls=material.calls),
     )
 
@@ -267,14 +260,17 @@ def count_redactions(text: str) -> dict[str, int]:
     return dict(Counter(_PLACEHOLDER.findall(text)))
 
 
-def read_actions(calls: Iterable[Mapping[str, Any]]) -> Vector:
-    """Return the weighed words of tool calls: tools and arguments."""
-    functions = (call["function"] for call in calls)
-    text = " ".join(f"{function['name']} {function['arguments']}" for function in functions)
-    words = weigh_words(text)
-    return {word: round(weight, 3) for word, weight in words.items()}
-
-
-def hash_seed(seed: Sequence[Mapping[str, Any]]) -> str:
-    """Return a hash by which equal seeds are recognised."""
-    return blake2b(msgspec.json.encode(seed), digest_size=8).hexdigest()
+def describe_seed(seed: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the fields of a template, not yet in the library, that follow from its seed."""
+    calls = [call["function"] for message in seed for call in message.get("tool_calls", ())]
+    words = weigh_words(" ".join(f"{one['name']} {one['arguments']}" for one in calls))
+    return {
+        "id": 0,
+        "version": 0,
+        "tools": sorted({one["name"] for one in calls}),
+        "actions": {word: round(weight, 3) for word, weight in words.items()},
+        "seed": seed,
+        "tokens": count_text(seed),
+        # by which equal seeds are recognised
+        "content_hash": blake2b(msgspec.json.encode(seed), digest_size=8).hexdigest(),
+    }

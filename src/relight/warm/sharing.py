@@ -20,12 +20,12 @@ from relight.store import Store
 from relight.store.templates import has_name
 from relight.text import strip_hidden
 from relight.times import write_time
-from relight.warm.capture import count_redactions, hash_seed, read_actions
+from relight.warm.capture import count_redactions, describe_seed
 from relight.warm.curation import find_objections, offer_force, retire_weakest
 from relight.warm.injection import SEED_TOKENS
 from relight.warm.library import NAME_LIMIT, Template, add_version, check_name
 from relight.warm.material import redact_messages
-from relight.warm.seeds import count_text, extract_seed
+from relight.warm.seeds import extract_seed
 from relight.warm.words import read_words
 
 FORMAT = "relight-template/1"
@@ -135,7 +135,6 @@ def read_template_file(store: Store, path: str | Path, *, name: str | None = Non
     if not seed or validate_messages(seed):
         raise RelightError(f"{path} holds no messages that a session could begin with")
     check_name(chosen := name or " ".join(content.name.split())[:NAME_LIMIT])
-    calls = [call for message in seed for call in message.get("tool_calls", ())]
     texts = {
         "task": strip_hidden(content.task[:LIMIT]),
         "description": strip_hidden(content.description[:DESCRIPTION_CHARACTERS]),
@@ -146,19 +145,14 @@ def read_template_file(store: Store, path: str | Path, *, name: str | None = Non
     }
     clean = redact_messages(store, [texts])[0]
     return Template(
-        id=0,
+        **describe_seed(seed),
         name=chosen,
-        version=0,
         description=clean["description"],
         project=None,
         category=content.category,
         task_type=content.task_type,
         tags=sorted({*clean["tags"]}),
-        tools=sorted({call["function"]["name"] for call in calls}),
         task=clean["task"],
-        actions=read_actions(calls),
-        seed=seed,
-        tokens=count_text(seed),
         score=content.score,
         outcome=content.outcome,
         evidence=clean["evidence"],
@@ -167,7 +161,6 @@ def read_template_file(store: Store, path: str | Path, *, name: str | None = Non
         source_session=None,
         provenance={**clean["provenance"], "file": path.name, "name": content.name[:NAME_LIMIT]},
         created_at=int(time.time() * 1000),
-        content_hash=hash_seed(seed),
         words=read_words(seed, task=clean["task"]),
     )
 

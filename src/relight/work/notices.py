@@ -172,9 +172,9 @@ def notify(
     """
     if _can_notify(store):
         now = round(time.time() * 1000)
-        table.add_notices(
-            store, [_make_notice(store, kind, key, text, facts or {}, at=now, now=now)]
-        )
+        body = make_body(store, kind, key, text, facts or {}, at=now)
+        row = table.NoticeRow(kind=kind, key=key, at=now, body=body, next_try_at=now)
+        table.add_notices(store, [row])
         send_due(store, now=now)
 
 
@@ -229,36 +229,16 @@ def make_body(
     return msgspec.json.encode(_redact(fields, store.redaction_key)).decode()
 
 
-def _make_notice(
-    store: Store,
-    kind: NoticeKind,
-    key: str,
-    text: str,
-    facts: Mapping[str, object],
-    *,
-    at: int,
-    now: int,
-) -> table.NoticeRow:
-    body = make_body(store, kind, key, text, facts, at=at)
-    return table.NoticeRow(kind=kind, key=key, at=at, body=body, next_try_at=now)
-
-
 def _make_run_notice(store: Store, run: RunReport, *, now: int) -> table.NoticeRow:
     from relight.times import read_time
 
     facts = {name: value for name, value in asdict(run).items() if name in FACTS}
     evidence = [one[:REASON_CHARACTERS] for one in run.evidence[:MOST_REASONS]]
     end = "failed" if run.outcome == "failure" else "was cut off"
-    reason = f": {evidence[0]}" if evidence else ""
-    return _make_notice(
-        store,
-        "run_failed",
-        run.run_id,
-        f"The job {run.name} {end}{reason}",
-        {**facts, "evidence": evidence},
-        at=read_time(run.finished_at or run.started_at) or now,
-        now=now,
-    )
+    text = f"The job {run.name} {end}" + (f": {evidence[0]}" if evidence else "")
+    kind, key, at = "run_failed", run.run_id, read_time(run.finished_at or run.started_at) or now
+    body = make_body(store, kind, key, text, {**facts, "evidence": evidence}, at=at)
+    return table.NoticeRow(kind=kind, key=key, at=at, body=body, next_try_at=now)
 
 
 def _redact(value: object, key: bytes) -> object:

@@ -7,7 +7,7 @@ import difflib
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -118,7 +118,7 @@ class HermesJobs:
         assert self._program is not None
         words = [self._program, *self._words(key, model, provider)[1:]]
         try:
-            done = _run(words, {**self._environment, "HERMES_HOME": str(self._home)})
+            done = run_quietly(words, {**self._environment, "HERMES_HOME": str(self._home)})
         except (OSError, subprocess.TimeoutExpired) as error:
             raise RelightError(f"{PROGRAM} cron edit failed: {error}", "try it by hand") from error
         if done.returncode:
@@ -136,10 +136,13 @@ class HermesJobs:
 @cache
 def _read_help(program: str, changed_at: int, environment: tuple[tuple[str, str], ...]) -> str:
     """Return the options of `cron edit`; the moment of the program's change is part of the key."""
-    return _run([program, "cron", "edit", "--help"], dict(environment)).stdout
+    return run_quietly([program, "cron", "edit", "--help"], dict(environment)).stdout
 
 
-def _run(words: list[str], environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+def run_quietly(
+    words: Sequence[str], environment: Mapping[str, str], *, seconds: float = SECONDS
+) -> "subprocess.CompletedProcess[str]":
+    """Run a program without input; return its output, whatever it is."""
     return subprocess.run(
         words,
         env=environment,
@@ -147,7 +150,7 @@ def _run(words: list[str], environment: dict[str, str]) -> "subprocess.Completed
         capture_output=True,
         encoding="utf-8",
         errors="replace",
-        timeout=SECONDS,
+        timeout=seconds,
         check=False,
     )
 

@@ -16,6 +16,7 @@ from shutil import which
 
 from relight import __version__
 from relight.errors import RelightError
+from relight.sources.hermes.job_models import run_quietly
 from relight.warm.agents.settings import PackageStep
 
 ASK_SECONDS = 60
@@ -157,15 +158,6 @@ def _run(command: Sequence[str], seconds: float) -> subprocess.CompletedProcess[
     # the variables of this process must not affect another Python
     clean = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
     try:
-        return subprocess.run(
-            command,
-            env=clean,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=seconds,
-            check=False,
-        )
+        return run_quietly(command, clean, seconds=seconds)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise RelightError(f"{command[0]} could not be run: {error}") from error

@@ -24,7 +24,7 @@ from relight.warm.library import Template, find_template
 from relight.work.experiments import register
 from relight.work.experiments.plan import WARM, ExperimentPlan, TrialTask
 from relight.work.experiments.register import Experiment, find_exceeded, now_ms, sum_spending
-from relight.work.experiments.trial import Trial, TrialResult, TrialStart, execute_trial
+from relight.work.experiments.trial import Trial, TrialStart, execute_trial, skip_run
 from relight.work.jobs.leases import Holder, repeat_meanwhile
 
 LOOK_SECONDS = 0.5
@@ -36,11 +36,11 @@ NO_ROOM = "nothing is left of the template with these tools"
 
 
 class TrialEvent(Struct, frozen=True):
-    """A run that begins or, with its result, has ended."""
+    """A run that begins or, with its record, has ended."""
 
     task: str
     arm: str
-    result: TrialResult | None = None
+    record: RunRecord | None = None
 
 
 OnEvent = Callable[[TrialEvent], None]
@@ -116,18 +116,17 @@ def _run_rest(
             key = RunKey(experiment.id, pair.task.id, pair.round, arm)
             if isinstance(start, str):
                 _begin(store, experiment, key, TrialStart())
-                record = RunRecord(status="skipped", evidence=[start], finished_at=now_ms())
-                experiments.finish_run(store, key, record)
-                result = TrialResult(status="skipped", why=start)
+                record, stop = skip_run(start), None
             else:
                 _begin(store, experiment, key, start)
                 on_event(TrialEvent(pair.task.id, arm))
                 own = start if arm == WARM else replace(start, text=None, tokens=None)
                 trial = Trial(experiment, pair.task, key, own)
-                result = execute_trial(store, trial, spent=spent)
-            on_event(TrialEvent(pair.task.id, arm, result))
-            if result.status == "interrupted":
-                return "stopped", str(result.why)
+                record, stop = execute_trial(store, trial, spent=spent)
+            experiments.finish_run(store, key, record)
+            on_event(TrialEvent(pair.task.id, arm, record))
+            if stop:
+                return "stopped", stop
     return "done", None
 
 

@@ -109,11 +109,8 @@ def find_experiment(store: Store, name: str) -> Experiment:
 
 def read_experiments(store: Store, name: str | None = None) -> list[Experiment]:
     """Return all experiments, newest first, or the one of a name."""
-    return rows.read_experiment_rows(store, Experiment, _read_plan, name)
-
-
-def _read_plan(definition: str) -> ExperimentPlan:
-    return msgspec.json.decode(definition, type=ExperimentPlan)
+    decoder = msgspec.json.Decoder(ExperimentPlan)
+    return rows.read_experiment_rows(store, Experiment, decoder.decode, name)
 
 
 def is_running(store: Store, experiment: Experiment, *, now: int) -> bool:

@@ -51,24 +51,13 @@ class Trial(Struct, frozen=True):
     start: TrialStart
 
 
-class TrialResult(Struct, frozen=True, kw_only=True):
-    """The result of a run; `why` is the reason if it was skipped or interrupted."""
-
-    status: str
-    why: str | None = None
-    outcome: str | None = None
-    evidence: list[str] = []
-    cost_usd: float | None = None
-    duration_seconds: float | None = None
-
-
 def execute_trial(
     store: Store,
     trial: Trial,
     *,
     spent: ExperimentSpending,
-) -> TrialResult:
-    """Do the work of a run that has been recorded, and record its result."""
+) -> tuple[RunRecord, str | None]:
+    """Do the work of a run; return its record, and why the next runs would be useless, if so."""
     plan, task = trial.experiment.plan, trial.task
     # the agent's own warm starts would make the cold arm warm
     environment = {**os.environ, SWITCH: "off"}
@@ -96,11 +85,13 @@ def execute_trial(
             )
             outcome = _judge(store, task, tried.last, folder, environment)
     except RelightError as error:
-        record = RunRecord(status="skipped", evidence=[error.message], finished_at=now_ms())
-        experiments.finish_run(store, trial.key, record)
-        return TrialResult(status="skipped", why=error.message)
+        return skip_run(error.message), None
     spent_ms = round((time.monotonic() - began) * 1000)
-    return _record(store, trial, tried.last, outcome, tried.sessions, spent_ms)
+    return _make_record(store, trial, tried.last, outcome, tried.sessions, spent_ms)
+
+
+def skip_run(reason: str) -> RunRecord:
+    return RunRecord(status="skipped", evidence=[reason], finished_at=now_ms())
 
 
 def _attempt(
@@ -196,14 +187,14 @@ def _judge(
     return Outcome("unknown", [*shown.evidence, "no check says whether the task was done"])
 
 
-def _record(
+def _make_record(
     store: Store,
     trial: Trial,
     ran: AttemptResult,
     outcome: Outcome,
     sessions: list[str],
     spent_ms: int,
-) -> TrialResult:
+) -> tuple[RunRecord, str | None]:
     key = trial.key
     before = next(
         run.sessions
@@ -227,15 +218,7 @@ def _record(
         tokens=tokens,
         duration_ms=spent_ms,
     )
-    experiments.finish_run(store, key, record)
-    return TrialResult(
-        status=record.status,
-        why=why_stop,
-        outcome=outcome.outcome,
-        evidence=outcome.evidence,
-        cost_usd=None if nanos is None else nanos / 1e9,
-        duration_seconds=spent_ms / 1000,
-    )
+    return record, why_stop
 
 
 def _find_stop(plan: ExperimentPlan, ran: AttemptResult, tokens: int | None) -> str | None:

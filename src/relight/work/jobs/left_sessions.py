@@ -1,7 +1,7 @@
 """The session that a program left: imported, and found among all others."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from relight.errors import RelightError
 from relight.model import row_id
@@ -12,9 +12,7 @@ from relight.store import runs as run_table
 from relight.store.misses import record_safely
 from relight.store.runs import RecordedSession
 from relight.warm.automatic import import_and_propose
-
-if TYPE_CHECKING:
-    from relight.work.jobs.notes import ProgramNote
+from relight.work.jobs.notes import ProgramNote
 
 # clocks of two programs, and the times of files, differ by up to this
 SLACK_MS = 2000
@@ -30,7 +28,7 @@ class LeftSession(NamedTuple):
 
 def find_left_session(
     store: Store,
-    program: "ProgramNote",
+    program: ProgramNote,
     prompt: str,
     *,
     ended_at: int,

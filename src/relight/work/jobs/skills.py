@@ -5,7 +5,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -16,9 +15,7 @@ from relight.store import Store
 from relight.store.misses import record_safely
 from relight.store.runs import find_recorded_session
 from relight.work.jobs.job import JobResult, JobRun
-
-if TYPE_CHECKING:
-    from relight.work.jobs.notes import RunNote
+from relight.work.jobs.notes import RunNote
 
 FILE = "SKILL.md"
 LIMIT_BYTES = 512 << 10
@@ -99,7 +96,7 @@ def _read_skill(name: str, path: Path) -> SkillDocument:
     return SkillDocument(name, text, str(path.parent), skill_documents.read_skill_version(text))
 
 
-def record_skills(store: Store, note: "RunNote", result: JobResult) -> None:
+def record_skills(store: Store, note: RunNote, result: JobResult) -> None:
     """Record the use of a run's skills in each of its sessions; never fails the run.
 
     The session decides the cost and success of a use: it shares its cost among these skills and
