@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from relight.errors import MissingError, check_choice, check_count, check_text, refuse
 from relight.reports.filters import is_in_project
 from relight.store import Store
-from relight.store.provisions import count_provisions, read_provisions
+from relight.store.provisions import ProvisionRow, count_provisions, read_provisions
 from relight.times import write_time
 from relight.warm import library
 from relight.warm.curation import sort_by_worth
@@ -118,24 +120,18 @@ def list_provisions(
         check_choice("arm", arm, ARMS)
     check_count("limit", limit, least=1)
     rows = read_provisions(store, template=template, arm=arm, limit=limit)
-    listed = [
-        ListedProvision(
-            provision=one.id,
-            at=write_time(one.created_at),
-            session_id=one.session or ":".join(filter(None, (one.source, one.session_key))),
-            is_followed=one.session is not None,
-            outcome=None if one.session is None else one.outcome or "unknown",
-            arm=one.arm,
-            template=one.template,
-            template_version=one.version,
-            similarity=one.similarity,
-            reason=one.reason,
-            project=one.project,
-            category=one.category,
-            tokens=one.tokens,
-            lessons=None if one.has_lessons is None else bool(one.has_lessons),
-            experiment=one.experiment,
-        )
-        for one in rows
-    ]
-    return ProvisionList(listed, count_provisions(store, template=template, arm=arm))
+    total = count_provisions(store, template=template, arm=arm)
+    return ProvisionList([_show_provision(row) for row in rows], total)
+
+
+def _show_provision(row: ProvisionRow) -> ListedProvision:
+    facts = asdict(row) | {
+        "provision": row.id,
+        "at": write_time(row.created_at),
+        "session_id": row.session or ":".join(filter(None, (row.source, row.session_key))),
+        "is_followed": row.session is not None,
+        "outcome": None if row.session is None else row.outcome or "unknown",
+        "template_version": row.version,
+        "lessons": None if row.has_lessons is None else bool(row.has_lessons),
+    }
+    return msgspec.convert(facts, ListedProvision)

@@ -53,7 +53,7 @@ class LessonMeasure(Struct, frozen=True, kw_only=True):
     verdict: str
 
 
-class LessonCounts(Struct, frozen=True, kw_only=True):
+class LessonCounts(Struct, frozen=True):
     """One lesson: the sessions it was dealt to, and how many of them failed by its cause."""
 
     lesson: str
@@ -242,17 +242,7 @@ def _count_by_lesson(dealt: Sequence[_Dealt]) -> list[LessonCounts]:
             place = 0 if one.session.arm == "warm" else 2
             own[place] += 1
             own[place + 1] += _name_cause(lesson) in (one.causes or ())
-    found = [
-        LessonCounts(
-            lesson=name,
-            text=texts[name],
-            given_sessions=own[0],
-            given_failed=own[1],
-            held_out_sessions=own[2],
-            held_out_failed=own[3],
-        )
-        for name, own in counts.items()
-    ]
+    found = [LessonCounts(name, texts[name], *own) for name, own in counts.items()]
     return sorted(found, key=lambda one: (-one.given_sessions - one.held_out_sessions, one.lesson))
 
 

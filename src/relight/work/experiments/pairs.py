@@ -6,7 +6,9 @@ Until then there is neither a verdict nor a p-value, however often the result is
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from relight.model import row_id
 from relight.stats.permutation import cluster_bootstrap, part_pairs
@@ -225,17 +227,10 @@ def _add_all(values: Iterable[int | None]) -> int | None:
 def _summarise(side: RunSide) -> TrialSummary:
     run = side.run
     outcome = {True: "success", False: "failure", None: "unknown"}[side.outcome]
-    return TrialSummary(
-        task=run.task,
-        round=run.round,
-        arm=run.arm,
-        status=run.status,
-        outcome=outcome if run.status == "done" else None,
-        evidence=run.evidence,
-        session_id=run.session,
-        template=run.template,
-        similarity=run.similarity,
-        cost_usd=None if run.cost_nanos is None else run.cost_nanos / 1e9,
-        tokens=run.tokens,
-        duration_seconds=None if run.duration_ms is None else run.duration_ms / 1000,
-    )
+    facts = asdict(run) | {
+        "outcome": outcome if run.status == "done" else None,
+        "session_id": run.session,
+        "cost_usd": None if run.cost_nanos is None else run.cost_nanos / 1e9,
+        "duration_seconds": None if run.duration_ms is None else run.duration_ms / 1000,
+    }
+    return msgspec.convert(facts, TrialSummary)

@@ -48,7 +48,6 @@ def try_run(
     *,
     retries: RetryBudget,
     deadline: float,
-    sleep: Callable[[float], None] = time.sleep,
 ) -> Attempts:
     """Repeat an attempt until it succeeds, a retry cannot help, or the limits are reached.
 
@@ -71,7 +70,7 @@ def try_run(
             notes.append(f"no time is left to wait {wait:.1f} s and try again")
             break
         retries.note_wait(f"attempt {len(results)} failed: {result.ended_by}", wait)
-        sleep(wait)
+        (retries.sleep or time.sleep)(wait)
     return Attempts(results=results, notes=notes, retry_at=results[-1].retry_at)
 
 

@@ -94,8 +94,14 @@ def settle_job(store: Store, job: JobDefinition) -> JobDefinition:
     folder = Path(job.workdir).expanduser() if job.workdir else None
     find_skills(job.skills, home=home, workdir=folder)
     route = choose_route(job, config=store.config)
-    if job.runner == "chat" and job.tools is not None:
-        check_tools(job, route)
+    is_limited = job.runner == "chat" and job.tools is not None
+    if is_limited and (dropped := choose_job_tools(job, route)[1]):
+        raise RelightError(
+            f"{job.name} cannot have {' and '.join(dropped)}: {route.model} is outside this"
+            " machine and its network",
+            "--allow-terminal (allow_terminal in a file) allows that model to do all that you can"
+            " do; or leave them out of --tools",
+        )
     is_default = job.runner == "chat" and job.model is None
     return replace(job, default_model=(job.default_model or route.model) if is_default else None)
 
@@ -310,18 +316,6 @@ def find_size(endpoint: Endpoint, *, is_known: bool, provider: str | None) -> in
         if (size := background.run_coroutine(reported)) is not None:
             return size
     return context_window(endpoint.model, endpoint.seller if is_known else provider)
-
-
-def check_tools(job: JobDefinition, route: Route) -> None:
-    """Raise if a job names tools that it would not get, since its model is not local."""
-    _, dropped = choose_job_tools(job, route)
-    if dropped:
-        raise RelightError(
-            f"{job.name} cannot have {' and '.join(dropped)}: {route.model} is outside this"
-            " machine and its network",
-            "--allow-terminal (allow_terminal in a file) allows that model to do all that you can"
-            " do; or leave them out of --tools",
-        )
 
 
 def choose_job_tools(job: JobDefinition, route: Route) -> tuple[list[str], list[str]]:

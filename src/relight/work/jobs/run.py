@@ -200,7 +200,6 @@ def _attempt(
         ),
         retries=retries,
         deadline=deadline,
-        sleep=task.sleep or time.sleep,
     )
     *earlier, last = attempts.results
     if not last.timed_out:
