@@ -272,7 +272,9 @@ class ResponseStream:
     async def _read(self) -> AsyncGenerator[dict[str, Any], None]:
         kind = self._http.headers.get("content-type", "")
         if "json" in kind and "event-stream" not in kind:
-            yield self._take(as_chunk(endpoints.decode_completion(await self._read_whole())))
+            async with _until(self._end, self._started):
+                data = await _read_body(self._http, LIMIT_BYTES)
+            yield self._take(as_chunk(endpoints.decode_completion(data)))
             return
         splitter, size, has_ended = Splitter(), 0, False
         begin = b""
@@ -298,10 +300,6 @@ class ResponseStream:
                 raise endpoints.MalformedAnswer(f"the answer is not a stream of chunks: {text}")
             if not has_ended:
                 raise endpoints.MalformedAnswer("the stream broke off before its end")
-
-    async def _read_whole(self) -> bytes:
-        async with _until(self._end, self._started):
-            return await _read_body(self._http, LIMIT_BYTES)
 
     async def _next_piece(self, pieces: AsyncIterator[bytes]) -> bytes | None:
         async with _until(self._end, self._started):

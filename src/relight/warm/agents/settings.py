@@ -66,13 +66,8 @@ def keep_original(home: Path, original: Original) -> None:
     write_private(place, msgspec.json.encode(original))
 
 
-def find_place(home: Path) -> Path:
-    """Return the folder of a home that keeps settings."""
-    return home / FOLDER
-
-
 def _place(home: Path, settings: Path, part: str) -> Path:
-    return find_place(home) / f"{hash_text(f'{settings}{part}')[:16]}.json"
+    return home / FOLDER / f"{hash_text(f'{settings}{part}')[:16]}.json"
 
 
 class Change(Struct, frozen=True):
@@ -170,7 +165,7 @@ def plan_change(
     if current is not None and row.has(path, current, command):
         return Change(path, current, current)
     after = row.add(path, before or "", command)
-    places = [path.parent, *([find_place(home)] if home else [])]
+    places = [path.parent, *([home / FOLDER] if home else [])]
     made = [str(one) for place in places for one in list_missing(place)]
     if current is not None or original:
         made += _list_made(row, path, original)

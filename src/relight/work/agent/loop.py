@@ -88,7 +88,7 @@ def run_agent(
         deadline=deadline,
         allows_private=spec.allow_private_fetch,
     )
-    run = _Run(spec, model, rec, context, on_event or _ignore)
+    run = _Run(spec, model, rec, context, on_event or (lambda *_: None))
     run.say("system", SYSTEM.format(folder=context.folder))
     run.say("user", f"{seed}\n\n{prompt}" if seed else prompt)
     with rec:
@@ -259,7 +259,3 @@ def _make_result(rec: SessionTracker, run: _Run, ended: RunEnd) -> AgentResult:
         hint=ended.hint,
         failure=ended.failure,
     )
-
-
-def _ignore(kind: str, event: Mapping[str, Any]) -> None:
-    """Drop an event."""

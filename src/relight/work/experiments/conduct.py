@@ -65,7 +65,7 @@ def conduct(
         experiment = register.claim(store, name, holder.name, now=now_ms())
         try:
             with _watch_stop(store, experiment):
-                status, note = _run_rest(store, experiment, on_event or _ignore)
+                status, note = _run_rest(store, experiment, on_event or (lambda _: None))
         except KeyboardInterrupt:
             is_asked = register.read_stop(store, experiment.id) == register.AT_ONCE
             note = "a person stopped it" if is_asked else "it was interrupted"
@@ -218,7 +218,3 @@ def _watch_stop(store: Store, experiment: Experiment) -> AbstractContextManager[
                 _interrupt()
 
     return repeat_meanwhile(look, seconds=LOOK_SECONDS)
-
-
-def _ignore(event: TrialEvent) -> None:
-    """Drop an event."""

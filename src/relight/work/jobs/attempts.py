@@ -130,7 +130,10 @@ def judge_run(
     """
     script_error = script.failure if script is not None else None
     if result is None:
-        return _judge_unbegun(script, script_error)
+        if script is not None and not script_error and not script.wakes_agent:
+            return Outcome("success", ["the job's script said that the agent need not be woken"])
+        failures = [f"the job's script failed: {script_error}"] if script_error else []
+        return Outcome("failure", [*failures, "its time was over before the agent could begin"])
     judged = judge_outcome(
         replace(
             seen,
@@ -145,10 +148,3 @@ def judge_run(
         )
     )
     return Outcome(judged.outcome, [*judged.evidence, *result.evidence])
-
-
-def _judge_unbegun(script: ScriptResult | None, script_error: str | None) -> Outcome:
-    if script is not None and not script_error and not script.wakes_agent:
-        return Outcome("success", ["the job's script said that the agent need not be woken"])
-    failures = [f"the job's script failed: {script_error}"] if script_error else []
-    return Outcome("failure", [*failures, "its time was over before the agent could begin"])

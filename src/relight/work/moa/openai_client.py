@@ -102,12 +102,14 @@ class _Client:
 
         Long tool results are shortened in the request; the record has them in full.
         """
-        plain = plain_messages(messages)
+        plain, seconds, deadline = plain_messages(messages), options.get("timeout"), None
+        if seconds is not None:
+            deadline = time.monotonic() + check_number("timeout", seconds, least=0)
         request = ChatRequest(
             messages=shorten_tool_results(plain, max_chars=self.max_tool_chars),
             tools=tools,
             options=_choose_options(options),
-            deadline=_find_deadline(options.get("timeout")),
+            deadline=deadline,
         )
         if self.recorder is not None:
             self._record_messages(self.recorder, plain)
@@ -287,12 +289,6 @@ def _choose_options(options: Mapping[str, Any]) -> dict[str, Any]:
     own = {"timeout", "extra_headers", "extra_query", "extra_body"}
     fields = {name: value for name, value in options.items() if name not in own}
     return {**fields, **(options.get("extra_body") or {})}
-
-
-def _find_deadline(seconds: object) -> float | None:
-    if seconds is None:
-        return None
-    return time.monotonic() + check_number("timeout", seconds, least=0)
 
 
 def shape_turn(turn: MoaTurn) -> ChatCompletion:
