@@ -50,7 +50,12 @@ def capture_candidates(
     for session_id, name in find_good_sessions(store, BAR, limit=CHECKED):
         if sum(one.template is not None for one in found) >= limit:
             break
-        for material in _read_tasks(store, session_id, name, found):
+        try:
+            tasks = list_tasks(store, read_material(store, session_id))
+        except RelightError as error:
+            found.append(Candidate(name, None, error.message))
+            continue
+        for material in tasks:
             try:
                 template = _make(store, material, tags)
                 refuse_twin(store, template, planned)
@@ -63,15 +68,6 @@ def capture_candidates(
             except RelightError as error:
                 found.append(Candidate(name, None, error.message))
     return found
-
-
-def _read_tasks(store: Store, session_id: int, name: str, found: list[Candidate]) -> list[Material]:
-    """The tasks of a session; one that cannot be read is added to what was found."""
-    try:
-        return list_tasks(store, read_material(store, session_id))
-    except RelightError as error:
-        found.append(Candidate(name, None, error.message))
-        return []
 
 
 def make_candidates(

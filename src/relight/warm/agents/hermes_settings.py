@@ -17,10 +17,6 @@ def add_plugin(path: Path, text: str, _: str) -> str:
     return _with_ends_of(text, _enable(text.replace("\r\n", "\n"), path))
 
 
-def remove_plugin(_: Path, text: str, __: str) -> str:
-    return _with_ends_of(text, _disable(text.replace("\r\n", "\n")))
-
-
 def _with_ends_of(before: str, after: str) -> str:
     """Return a text with the ends of lines that it had before."""
     return after.replace("\n", "\r\n") if "\r\n" in before else after
@@ -67,10 +63,11 @@ _INLINE_ENTRY = re.compile(
 )
 
 
-def _disable(text: str) -> str:
+def remove_plugin(_: Path, text: str, __: str) -> str:
     """Return the settings without the plugin, and without the lines that adding it wrote."""
-    made = re.sub(rf"^plugins:\n  enabled:\n    - {PLUGIN}\n\Z", "", text, flags=re.MULTILINE)
-    if made != text:
-        return made
-    text = re.sub(rf"^  enabled:\n    - {PLUGIN}\n(?!    - )", "", text, flags=re.MULTILINE)
-    return _INLINE_ENTRY.sub(r"\1\2", _ENTRY.sub("", text))
+    plain = text.replace("\r\n", "\n")
+    left = re.sub(rf"^plugins:\n  enabled:\n    - {PLUGIN}\n\Z", "", plain, flags=re.MULTILINE)
+    if left == plain:
+        left = re.sub(rf"^  enabled:\n    - {PLUGIN}\n(?!    - )", "", plain, flags=re.MULTILINE)
+        left = _INLINE_ENTRY.sub(r"\1\2", _ENTRY.sub("", left))
+    return _with_ends_of(text, left)

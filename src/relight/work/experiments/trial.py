@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -72,14 +73,7 @@ def execute_trial(
                     raise RelightError(f"its setup failed: {format_end(ended)}")
             tried = try_run(
                 store,
-                lambda seconds, cost: _attempt(
-                    store,
-                    trial,
-                    folder,
-                    scratch=scratch,
-                    budget=_find_budget(plan, spent, cost, min(seconds, plan.run_seconds)),
-                    environment=environment,
-                ),
+                partial(_attempt, store, trial, folder, scratch, spent, environment),
                 retries=RetryBudget(plan.max_attempts),
                 deadline=deadline,
             )
@@ -98,13 +92,18 @@ def _attempt(
     store: Store,
     trial: Trial,
     folder: Path,
-    *,
     scratch: Path,
-    budget: Budget,
+    spent: ExperimentSpending,
     environment: Mapping[str, str],
+    seconds: float,
+    spent_usd: float,
 ) -> AttemptResult:
     experiment, task, start, arm = trial.experiment, trial.task, trial.start, trial.key.arm
     plan = experiment.plan
+    # what is left of the experiment's budget
+    usd = None if plan.budget_usd is None else max(plan.budget_usd - spent.usd - spent_usd, 0.0)
+    tokens = None if plan.budget_tokens is None else max(plan.budget_tokens - spent.tokens, 1)
+    seconds = min(seconds, plan.run_seconds)
     prompt = f"{start.text}\n\n{task.prompt}" if start.text else task.prompt
     model = plan.find_model(arm)
     session_id = make_session_name(time.time())
@@ -134,7 +133,7 @@ def _attempt(
             pass_variables=plan.pass_variables,
             folder=folder,
             has_lessons=False,
-            budget=budget,
+            budget=Budget(cost_usd=usd, tokens=tokens, seconds=seconds),
             session_id=session_id,
         )
         return run_chat(store, prompt, spec)
@@ -145,23 +144,14 @@ def _attempt(
         use_shell=plan.use_shell,
         model=model,
         folder=folder,
-        seconds=budget.seconds or plan.run_seconds,
-        budget_usd=budget.cost_usd,
+        seconds=seconds or plan.run_seconds,
+        budget_usd=usd,
         environment=environment,
         scratch=scratch / session_id,
     )
     if provision is not None and ran.session:
         rename_session(store, provision, ran.session)
     return ran
-
-
-def _find_budget(
-    plan: ExperimentPlan, spent: ExperimentSpending, cost_usd: float, seconds: float
-) -> Budget:
-    """Return what is left of the experiment's budget for a run."""
-    usd = None if plan.budget_usd is None else max(plan.budget_usd - spent.usd - cost_usd, 0.0)
-    tokens = None if plan.budget_tokens is None else max(plan.budget_tokens - spent.tokens, 1)
-    return Budget(cost_usd=usd, tokens=tokens, seconds=seconds)
 
 
 def _judge(

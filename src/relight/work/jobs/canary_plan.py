@@ -2,6 +2,7 @@
 
 import secrets
 from itertools import islice, takewhile
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -24,6 +25,8 @@ from relight.work.jobs.job import JobDefinition
 from relight.work.jobs.preparation import choose_route, settle_job
 from relight.work.jobs.registry import describe_job, find_job, schedule_of
 from relight.work.jobs.replays import find_repeatable_tasks
+
+Settings: TypeAlias = dict[str, str | None]
 
 DAY_MS = 86_400_000
 # enough slots to know how often a job runs
@@ -66,10 +69,8 @@ def plan_canary(store: Store, name: str, order: CanaryOrder, *, now: int) -> Can
         raise RelightError(
             f"a model is on trial in {job} already, or was switched and is watched", hint
         )
-    settings = (
-        _find_own_settings(store, job, order) if ":" not in job else _find_foreign(job, order)
-    )
-    change, before, in_use = settings
+    find = _find_foreign_settings if ":" in job else _find_own_settings
+    change, before, in_use = find(store, job, order)
     aliases = store.config.models.aliases
     against = find_model_name(in_use, aliases) if in_use else None
     if against is None or not canary_table.count_span(store, job, against).runs:
@@ -127,10 +128,10 @@ def start_canary(store: Store, plan: CanaryPlan, *, replay: str | None = None) -
 
 def _find_own_settings(
     store: Store, name: str, order: CanaryOrder
-) -> tuple[dict[str, str | None], dict[str, str | None], str | None]:
+) -> tuple[Settings, Settings, str | None]:
     """Return the settings that change, those that they replace, and the model in use."""
     job = find_job(store, name)
-    change: dict[str, str | None] = {"model": order.model, "default_model": None}
+    change: Settings = {"model": order.model, "default_model": None}
     for field in ("base_url", "key_variable", "provider"):
         if given := getattr(order, field):
             change[field] = given
@@ -145,9 +146,9 @@ def _find_own_settings(
     return change, before, choose_route(job, config=store.config).model
 
 
-def _find_foreign(
-    job: str, order: CanaryOrder
-) -> tuple[dict[str, str | None], dict[str, str | None], str | None]:
+def _find_foreign_settings(
+    _: Store, job: str, order: CanaryOrder
+) -> tuple[Settings, Settings, str | None]:
     """Return the same for another scheduler's job."""
     if order.base_url or order.key_variable:
         raise RelightError(
@@ -155,7 +156,7 @@ def _find_foreign(
         )
     editor, key = find_editor(job)
     model, provider, in_use = editor.read_model(key)
-    change: dict[str, str | None] = {"model": order.model, "provider": order.provider or provider}
+    change: Settings = {"model": order.model, "provider": order.provider or provider}
     return change, {"model": model, "provider": provider}, in_use
 
 

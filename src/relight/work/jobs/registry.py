@@ -263,22 +263,18 @@ def _find_times(store: Store, job: JobReport, *, now: int) -> list[str]:
 
 def list_jobs(store: Store) -> list[JobReport]:
     """Every job with its runs; the next run of ours is the first that may begin."""
-    allowed = find_allowed_slots(store)
-    return [
-        msgspec.structs.replace(job, next_run_at=write_time(allowed[job.job]), is_overdue=False)
-        if job.job in allowed
-        else job
-        for job in (word_schedule(store, one) for one in read_jobs(store))
-    ]
-
-
-def word_schedule(store: Store, job: JobReport) -> JobReport:
-    """Return a job with its schedule in words; without them if another scheduler's is not known."""
-    words = None
-    with suppress(RelightError):
-        zone = job.timezone or store.timezone
-        words = read_schedule(job.schedule or "", timezone=zone, made_at=0).words
-    return msgspec.structs.replace(job, schedule_words=words)
+    allowed, jobs = find_allowed_slots(store), []
+    for job in read_jobs(store):
+        words = None
+        with suppress(RelightError):  # another scheduler's may not be known
+            zone = job.timezone or store.timezone
+            words = read_schedule(job.schedule or "", timezone=zone, made_at=0).words
+        worded = msgspec.structs.replace(job, schedule_words=words)
+        if job.job in allowed:
+            due = write_time(allowed[job.job])
+            worded = msgspec.structs.replace(worded, next_run_at=due, is_overdue=False)
+        jobs.append(worded)
+    return jobs
 
 
 def find_allowed_slots(store: Store) -> dict[str, int | None]:

@@ -8,7 +8,7 @@ of a run.
 
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -85,7 +85,9 @@ def replay_tasks(
     for place, task in enumerate(tasks, start=1):
         outcomes = _repeat(store, trial, task, spent), _repeat(store, job, task, spent)
         counts[_FIELDS.get(outcomes, "unknown")] += 1
-        report(f"{place} of {len(tasks)}: {_describe(counts, canary)}")
+        ours, theirs = (counts["both"] + counts[f"only_{one}"] for one in ("candidate", "in_use"))
+        done = f"{ours} succeeded on {canary.model}, {theirs} on {canary.against}"
+        report(f"{place} of {len(tasks)}: {done}")
         if canary.budget_nanos is not None and sum(filter(None, spent)) >= canary.budget_nanos:
             if left := len(tasks) - place:
                 skipped.append(f"{plural(left, 'more task')}: the budget is used up")
@@ -187,8 +189,3 @@ def _copied(store: Store, job: JobDefinition) -> Iterator[Path]:
         else:
             folder.mkdir()
         yield folder
-
-
-def _describe(counts: Mapping[str, int], canary: CanaryRow) -> str:
-    ours, theirs = (counts["both"] + counts[f"only_{one}"] for one in ("candidate", "in_use"))
-    return f"{ours} succeeded on {canary.model}, {theirs} on {canary.against}"

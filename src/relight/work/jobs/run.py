@@ -9,6 +9,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Literal
 
 from msgspec import Struct
@@ -195,9 +196,7 @@ def _attempt(
     )
     attempts = try_run(
         task.store,
-        lambda seconds, spent: _run_agent(
-            task, prepared, prompt, retries, seconds=seconds, spent_usd=spent
-        ),
+        partial(_run_agent, task, prepared, prompt, retries),
         retries=retries,
         deadline=deadline,
     )
@@ -223,7 +222,6 @@ def _run_agent(
     prepared: Prepared,
     prompt: str,
     retries: RetryBudget,
-    *,
     seconds: float,
     spent_usd: float,
 ) -> AttemptResult:

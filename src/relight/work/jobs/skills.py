@@ -65,18 +65,13 @@ def _find_skill(name: str, roots: Sequence[Path]) -> SkillDocument:
     if Path(name).is_absolute() or {"..", "."} & set(name.replace("\\", "/").split("/")):
         raise RelightError(f"{name!r} is not the name of a skill", "give its name, not its path")
     for root in roots:
-        for path in _find_files(root, name):
-            return _read_skill(name, path)
+        # in the folder itself, or in one of its categories
+        below = sorted(root.glob(f"*/{glob.escape(name)}/{FILE}")) if root.is_dir() else []
+        for path in (root / name / FILE, root / f"{name}.md", *below):
+            if path.is_file():
+                return _read_skill(name, path)
     searched = ", ".join(str(root) for root in roots)
     raise RelightError(f"there is no skill {name!r}", f"put {name}/{FILE} into one of {searched}")
-
-
-def _find_files(root: Path, name: str) -> Iterator[Path]:
-    """A skill's document in a folder of skills, or in one of its categories."""
-    below = sorted(root.glob(f"*/{glob.escape(name)}/{FILE}")) if root.is_dir() else []
-    for path in (root / name / FILE, root / f"{name}.md", *below):
-        if path.is_file():
-            yield path
 
 
 def _read_skill(name: str, path: Path) -> SkillDocument:
