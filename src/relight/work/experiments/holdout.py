@@ -44,7 +44,7 @@ class HoldoutReport(Struct, frozen=True, kw_only=True):
     plan: WarmPlan
     # a verdict needs 1 / the plan's error; shown up to a million
     e_value: float
-    needed: warm_verdict.NeededSessions | None = None
+    needed: warm_verdict.NeededSessions | None
     sessions: dict[str, int]
     calls: dict[str, int]
     measures: dict[str, Measure]
@@ -53,9 +53,9 @@ class HoldoutReport(Struct, frozen=True, kw_only=True):
     warnings: list[str]
     cost_usd: dict[str, float | None]
     # sessions dealt to each arm, recorded or not, and those without a template to deal
-    provisions: dict[str, int] = {}
-    injected_tokens: float | None = None
-    retired: list[str] = []
+    provisions: dict[str, int]
+    injected_tokens: float | None
+    retired: list[str]
     # of the same plan; None if no session was dealt lessons, or the report is about one template
     lessons: LessonEffect | None = None
 
@@ -153,6 +153,7 @@ def compare_arms(
         sentences=warm_verdict.describe_verdict(plan, verdict, measures, None),
         plan=plan,
         e_value=warm_verdict.find_e_value(plan, measures),
+        needed=None,
         sessions={"cold": len(cold), "warm": len(warm)},
         calls={"cold": sum(one.calls for one in cold), "warm": sum(one.calls for one in warm)},
         measures=measures,
@@ -162,6 +163,9 @@ def compare_arms(
             "cold": _value(guards["cost_usd_per_session"].cold),
             "warm": _value(guards["cost_usd_per_session"].warm),
         },
+        provisions={},
+        injected_tokens=None,
+        retired=[],
     )
 
 
