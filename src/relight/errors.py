@@ -151,10 +151,18 @@ def check_number(
     return float(value)
 
 
-def check_count(name: str, value: object, *, least: int = 0, most: int | None = None) -> int:
+def check_count(
+    name: str,
+    value: object,
+    *,
+    least: int = 0,
+    most: int | None = None,
+    hint: str | None = None,
+) -> int:
     """Return a whole number within its limits."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise refuse(name, f"must be a whole number from {least} up, not {describe(value)}")
+        why = f"must be a whole number from {least} up, not {describe(value)}"
+        raise refuse(name, why, hint)
     if most is not None and value > most:
         raise refuse(name, f"must be {most:,} at most, not {describe(value)}")
     return value

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from relight.errors import RelightError, describe, refuse
+from relight.errors import RelightError, check_count, describe, refuse
 from relight.judging.failures import classify_error, read_kinds
 from relight.model import Failure
 
@@ -22,6 +22,7 @@ Sleep: TypeAlias = Callable[[float], Awaitable[None] | None]
 
 _LONGEST_BACKOFF_SECONDS = 60.0
 _LONGEST_WAIT_SECONDS = 120.0
+OMIT = "leave it out to let the kind of failure decide"
 logger = logging.getLogger("relight")
 
 
@@ -76,14 +77,7 @@ def _count_attempts(attempts: int | None, max_retries: Any) -> int | None:
         return attempts
     if attempts is not None:
         raise refuse("max_retries", "cannot go with attempts", "it is one less: give one of them")
-    is_count = isinstance(max_retries, int) and not isinstance(max_retries, bool)
-    if not is_count or max_retries < 0:
-        raise refuse(
-            "max_retries",
-            f"must be a whole number from 0 up, not {describe(max_retries)}",
-            "leave it out to let the kind of failure decide",
-        )
-    return int(max_retries) + 1
+    return check_count("max_retries", max_retries, hint=OMIT) + 1
 
 
 async def retry_by_plan(
@@ -193,20 +187,12 @@ class RetryPlan:
         budget: RetryBudget | None = None,
         place: str = "",
     ) -> None:
-        is_count = isinstance(attempts, int) and not isinstance(attempts, bool) and attempts > 0
-        if attempts is not None and not is_count:
-            raise refuse(
-                "attempts",
-                f"must be a whole number from 1 up, not {describe(attempts)}",
-                "leave it out to let the kind of failure decide",
-            )
+        if attempts is not None:
+            check_count("attempts", attempts, least=1, hint=OMIT)
         is_time = isinstance(backoff_base, int | float) and not isinstance(backoff_base, bool)
         if backoff_base is not None and not (is_time and 0 <= backoff_base < math.inf):
-            raise refuse(
-                "backoff_base",
-                f"must be seconds from 0 up, not {describe(backoff_base)}",
-                "leave it out to let the kind of failure decide",
-            )
+            why = f"must be seconds from 0 up, not {describe(backoff_base)}"
+            raise refuse("backoff_base", why, OMIT)
         self._attempts, self._backoff_base = attempts, backoff_base
         self._on_attempt = on_attempt
         self._budget, self._place = budget, place

@@ -7,7 +7,7 @@ hidden characters and without anything that could end the block it stands in.
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from relight.chat.blocks import wrap_lessons
 from relight.chat.tokens import estimate_tokens
@@ -18,6 +18,7 @@ from relight.store.provisions import DealtLesson
 from relight.text import strip_hidden
 
 if TYPE_CHECKING:
+    from relight.judging.lessons import Taught
     from relight.reports.lessons import Lesson
     from relight.warm.agents.settings import Agent
 
@@ -31,14 +32,7 @@ END = "<!-- lessons of Relight: end -->"
 _BLOCK = re.compile(rf"(?:\r?\n)?{re.escape(BEGIN)}.*?{re.escape(END)}(?:\r?\n)?", re.DOTALL)
 
 
-class _Sayable(Protocol):
-    @property
-    def is_sure(self) -> bool: ...
-    @property
-    def text(self) -> str: ...
-
-
-S = TypeVar("S", bound=_Sayable)
+S = TypeVar("S", bound="Lesson | Taught")
 
 
 def choose_lessons(lessons: Iterable[S], *, budget: int = BUDGET) -> list[tuple[S, str]]:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -19,18 +19,6 @@ from relight.work.moa.mixture import Mixture, ModelCall
 from relight.work.moa.traces import Tracer, open_tracer
 
 MOA = "moa:"
-
-
-class Model(Protocol):
-    """`respond` returns a response or raises UpstreamError; both are recorded."""
-
-    name: str
-    provider: str
-    key_variables: tuple[str, ...]
-
-    def respond(
-        self, chat: ChatRequest, rec: SessionTracker, *, on_attempt: OnAttempt | None = None
-    ) -> "RecordedResponse": ...
 
 
 class RecordedResponse(Struct, frozen=True):
@@ -89,6 +77,10 @@ class MixedModel:
         assert turn.aggregator is not None
         assert name is not None
         return RecordedResponse(turn.aggregator.require_response(), name)
+
+
+# `respond` returns a response or raises UpstreamError; both are recorded
+Model: TypeAlias = OneModel | MixedModel
 
 
 def _name_calls(call: ModelCall) -> None:

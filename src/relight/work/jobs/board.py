@@ -8,7 +8,7 @@ can begin and finish nothing.
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
@@ -69,18 +69,6 @@ class WrittenResponse(Struct, frozen=True):
     """The answer to a write: true if a result was written, or a lease extended."""
 
     is_written: bool
-
-
-class RunBoard(Protocol):
-    """The board on which a scheduler claims, begins, keeps and finishes runs."""
-
-    def claim(self, holder: str, *, limit: int) -> list[int]: ...
-
-    def begin(self, run_id: int, holder: str) -> BegunSlot | None: ...
-
-    def keep(self, holder: str) -> None: ...
-
-    def finish(self, run_id: int, result: JobResult, *, holder: str) -> bool: ...
 
 
 class StoreBoard:

@@ -19,7 +19,7 @@ from relight.model import BUCKETS, row_id
 from relight.store import Store, remote_runs
 from relight.store.runs import ClaimRow
 from relight.store.team import TeamTarget, read_own_id, read_target
-from relight.work.jobs.board import BegunSlot, RunBoard, ServerBoard
+from relight.work.jobs.board import BegunSlot, ServerBoard
 from relight.work.jobs.job import JobResult
 from relight.work.jobs.leases import HEARTBEAT_MS, LEASE_MS
 from relight.work.jobs.registry import make_row
@@ -40,7 +40,7 @@ class RemoteRuns:
         self,
         store: Store,
         target: TeamTarget,
-        board: RunBoard,
+        board: ServerBoard,
         *,
         report: Callable[[str, object], None] = lambda kind, value: None,
         poll_ms: int | None = None,
