@@ -161,7 +161,10 @@ async def _read(url: "URL", response: "Response") -> FetchedPage:
 async def find_public(url: "URL") -> list[str]:
     """Return the addresses of a URL's host; raise ToolError unless all of them are public."""
     host = url.raw_host.decode("ascii")
-    check_host_name(host)
+    labels = host.lower().rstrip(".").split(".")
+    # a single word and a name with an inner ending are not public
+    if (len(labels) == 1 or labels[-1] in INNER) and ":" not in host:
+        raise ToolError(f"{host} is not a public address", PRIVATE_HINT)
     try:
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, url.port, type=socket.SOCK_STREAM)
@@ -175,14 +178,6 @@ async def find_public(url: "URL") -> list[str]:
             name = host if host == address else f"{host} ({address})"
             raise ToolError(f"{name} is not a public address", PRIVATE_HINT)
     return addresses
-
-
-def check_host_name(host: str) -> None:
-    """Raise ToolError for a name that is not public: a single word, or an inner ending."""
-    labels = host.lower().rstrip(".").split(".")
-    is_inner = len(labels) == 1 or labels[-1] in INNER
-    if is_inner and ":" not in host:
-        raise ToolError(f"{host} is not a public address", PRIVATE_HINT)
 
 
 def is_public(address: str) -> bool:

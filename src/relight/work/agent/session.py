@@ -15,7 +15,7 @@ from relight.warm.library import find_template
 from relight.warm.provision import is_switched_off, provision_lessons, provision_session
 from relight.work.agent.context import choose_environment, find_workdir
 from relight.work.agent.loop import AgentResult, OnEvent, run_agent
-from relight.work.agent.models import MOA, Model, choose_model, find_endpoint
+from relight.work.agent.models import MOA, choose_model, find_endpoint
 from relight.work.agent.tools import choose_tools
 from relight.work.kernel import hide_memory
 from relight.work.run_spec import RunSpec
@@ -34,7 +34,12 @@ def run_prompt(
 ) -> tuple[AgentResult, SessionStart]:
     """Run the agent on a prompt, recorded in the store; return its result and its start."""
     session_id = spec.session_id or make_session_name(time.time())
-    model = _choose_model(store, spec, session_id)
+    name, endpoint = spec.model, Endpoint(model=spec.model)
+    if not name.startswith(MOA):
+        endpoint = find_endpoint(name, base_url=spec.base_url, key_variable=spec.key_variable)
+    model = choose_model(
+        name, config=store.config, endpoint=endpoint, session_id=session_id, store=store
+    )
     # errors in the settings are raised before anything is recorded
     if not prompt.strip():
         raise RelightError("there is no task", "describe what the agent should do")
@@ -65,15 +70,6 @@ def run_prompt(
     )
     result = run_agent(prompt, spec, model=model, rec=rec, seed=start.text, on_event=on_event)
     return result, start
-
-
-def _choose_model(store: Store, spec: RunSpec, session_id: str) -> Model:
-    endpoint = Endpoint(model=spec.model)
-    if not spec.model.startswith(MOA):
-        endpoint = find_endpoint(spec.model, base_url=spec.base_url, key_variable=spec.key_variable)
-    return choose_model(
-        spec.model, config=store.config, endpoint=endpoint, session_id=session_id, store=store
-    )
 
 
 def find_start(

@@ -96,7 +96,8 @@ def _run_rest(
     experiment: Experiment,
     on_event: OnEvent,
 ) -> tuple[register.Status, str | None]:
-    for pair in list_pairs(experiment.name, experiment.plan):
+    plan = experiment.plan
+    for pair in list_pairs(experiment.name, plan):
         # the runs of the pair that need not be done again, by their arm
         settled = {
             run.arm: run
@@ -106,19 +107,27 @@ def _run_rest(
         left = [arm for arm in pair.arms if arm not in settled]
         if not left:
             continue
-        start = _find_start(store, experiment.plan, pair.task, settled)
+        start = _find_start(store, plan, pair.task, settled)
         for number, arm in enumerate(left):
             if register.read_stop(store, experiment.id):
                 return "stopped", "a person stopped it"
             spent = sum_spending(store, experiments.read_trial_runs(store, experiment.id))
-            if limit := find_exceeded(experiment.plan, spent, runs=len(left) - number):
+            if limit := find_exceeded(plan, spent, runs=len(left) - number):
                 return "stopped", limit
             key = RunKey(experiment.id, pair.task.id, pair.round, arm)
+            begun = TrialStart() if isinstance(start, str) else start
+            lease_seconds = plan.run_seconds * plan.max_attempts + LEASE_SECONDS
+            experiments.begin_run(
+                store,
+                key,
+                template=begun.template.name if begun.template else None,
+                similarity=begun.similarity,
+                lease_until=now_ms() + round(lease_seconds * 1000),
+                now=now_ms(),
+            )
             if isinstance(start, str):
-                _begin(store, experiment, key, TrialStart())
                 record, stop = skip_run(start), None
             else:
-                _begin(store, experiment, key, start)
                 on_event(TrialEvent(pair.task.id, arm))
                 own = start if arm == WARM else replace(start, text=None, tokens=None)
                 trial = Trial(experiment, pair.task, key, own)
@@ -128,19 +137,6 @@ def _run_rest(
             if stop:
                 return "stopped", stop
     return "done", None
-
-
-def _begin(store: Store, experiment: Experiment, key: RunKey, start: TrialStart) -> None:
-    plan, template = experiment.plan, start.template
-    lease_seconds = plan.run_seconds * plan.max_attempts + LEASE_SECONDS
-    experiments.begin_run(
-        store,
-        key,
-        template=template.name if template else None,
-        similarity=start.similarity,
-        lease_until=now_ms() + round(lease_seconds * 1000),
-        now=now_ms(),
-    )
 
 
 def list_pairs(name: str, plan: ExperimentPlan) -> Iterator[TaskPair]:

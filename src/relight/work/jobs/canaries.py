@@ -74,8 +74,10 @@ def _review(store: Store, row: CanaryRow, *, now: int) -> CanaryRow | None:
     if not is_on_trial(store, row):
         reason = "the job is gone, or its model was changed by hand"
         return _change(store, row, {"state": "replaced", "reason": reason, "ended_at": now})
-    if ":" in row.job:
-        _join_last(store, row)
+    if ":" in row.job and (deal := table.find_open_deal(store, row.id)):
+        # the last deal of another scheduler's job is joined to its run
+        model = row.model if deal.is_candidate else row.against or ""
+        table.join_deal(store, row, deal, model=model)
     seen = read_canary_evidence(store, row)
     step = choose_canary_step(
         seen.a,
@@ -258,15 +260,6 @@ def find_editor(job: str) -> tuple[JobEditor, str]:
         hint = "its scheduler's folder is not here; the variable of its agent may name another"
         raise RelightError(f"the model of {job} cannot be changed from here", hint)
     return editor, key
-
-
-def _join_last(store: Store, row: CanaryRow) -> None:
-    """Join the last deal of another scheduler's job to its run."""
-    deal = table.find_open_deal(store, row.id)
-    if deal is not None:
-        table.join_deal(
-            store, row, deal, model=row.model if deal.is_candidate else row.against or ""
-        )
 
 
 def deal_next(store: Store, row: CanaryRow, *, now: int) -> None:

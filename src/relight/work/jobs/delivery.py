@@ -91,11 +91,7 @@ def deliver(
     from relight.models.retrying import execute_with_retry
 
     kind, _, target = to.partition(":")
-    count = 0
-
-    def on_attempt(attempt: int, *_: object) -> None:
-        nonlocal count
-        count = attempt
+    tries: list[int] = []
 
     def send() -> None:
         if kind == "command":
@@ -107,12 +103,12 @@ def deliver(
 
     variables = os.environ if environment is None else environment
     try:
-        execute_with_retry(send, on_attempt=on_attempt, sleep=sleep)
+        execute_with_retry(send, on_attempt=lambda number, *_: tries.append(number), sleep=sleep)
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - any error at all
         # the run is over, and its end must be written even if this process has to end
         reason = find_reason(error, to)
-        return Delivery(to=hide_secrets(to), status="failed", attempts=count, error=reason)
-    return Delivery(to=hide_secrets(to), status="delivered", attempts=count)
+        return Delivery(to=hide_secrets(to), status="failed", attempts=len(tries), error=reason)
+    return Delivery(to=hide_secrets(to), status="delivered", attempts=len(tries))
 
 
 def _name_facts(facts: Mapping[str, object]) -> dict[str, str]:

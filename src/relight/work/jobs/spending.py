@@ -115,11 +115,13 @@ def count_left(
 
     A used-up budget refuses the run. A nearly used-up one gives a warning.
     """
-    every = spent.by_all + spent.set_aside
+    every, aside = spent.by_all + spent.set_aside, ""
+    if spent.set_aside:
+        aside = f", ${spent.set_aside:.4f} of it set aside for runs that go on"
     limits = [
         (job.budget_usd, 0.0, "a run", ""),
         (job.budget_usd_per_day, spent.by_job, f"{job.name} a day", ""),
-        (config.jobs.budget_usd_per_day, every, "all jobs a day", _format_set_aside(spent)),
+        (config.jobs.budget_usd_per_day, every, "all jobs a day", aside),
     ]
     left: list[float] = []
     warnings = []
@@ -137,9 +139,3 @@ def count_left(
     if spent.unpriced and len(left) > (job.budget_usd is not None):
         warnings.append(f"{spent.unpriced} runs today have no known price: no budget counts them")
     return min(left, default=None), warnings
-
-
-def _format_set_aside(spent: DaySpending) -> str:
-    if not spent.set_aside:
-        return ""
-    return f", ${spent.set_aside:.4f} of it set aside for runs that go on"

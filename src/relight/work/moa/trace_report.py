@@ -116,10 +116,12 @@ def _read_turn(line: bytes) -> dict[str, Any] | None:
         turn = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    if not isinstance(turn, dict) or not _has_calls(turn):
+    if not isinstance(turn, dict) or not isinstance(turn.get("references"), list):
+        return None
+    acted = turn.get("aggregator")
+    if not all(isinstance(one, dict) for one in [*turn["references"], acted or {}]):
         return None
     turn.pop("table", None)
-    acted = turn.get("aggregator")
     return turn | {
         "ts": write_time(read_time(turn.get("ts"))),
         "references": [_complete_call(one) for one in turn["references"]],
@@ -137,13 +139,6 @@ def _complete_call(call: dict[str, Any]) -> dict[str, Any]:
     known = {"duration_ms": None, "cached": False, **call}
     cost = read_cost({**call, "failure": failure})
     return known | {"output": said, "cost_usd": cost, "failure": failure}
-
-
-def _has_calls(turn: dict[str, Any]) -> bool:
-    calls = turn.get("references")
-    if not isinstance(calls, list):
-        return False
-    return all(isinstance(one, dict) for one in [*calls, turn.get("aggregator") or {}])
 
 
 class TracePlace(Struct, frozen=True):
