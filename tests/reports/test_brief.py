@@ -14,8 +14,8 @@ from relight.intake.recorder import record
 from relight.reports.brief import find_last_evening, read_brief
 from relight.store import Store, open_store
 from relight.times import format_moment, write_time
+from relight.work.jobs.claimed_run import find_failed_run
 from relight.work.jobs.registry import add_job, remove_job
-from relight.work.jobs.repeated import find_failed_run
 from terminal import Cli
 
 NOW = 1_794_812_400_000  # Mon 16 Nov 2026 07:00 UTC

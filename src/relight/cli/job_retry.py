@@ -14,7 +14,7 @@ def retry(run_id: str, anyway: bool, as_json: bool) -> None:
     The schedule stays as it is. Refused if the job has succeeded since, or if the other side asked
     to wait longer. Exit 1 if it fails again.
     """
-    from relight.work.jobs.repeated import find_failed_run
+    from relight.work.jobs.claimed_run import find_failed_run
 
     with current_store() as store:
         failed = find_failed_run(store, run_id, anyway=anyway)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import asdict, replace
 
 from relight import __version__
 from relight.chat.similarity import LIMIT
@@ -84,24 +85,16 @@ def make_file(template: Template, *, now: int | None = None) -> TemplateFile:
         "source": (template.source_session or "").partition(":")[0] or None,
         "captured_at": write_time(template.created_at),
     }
-    content = {
+    content = asdict(template) | {
         "format": FORMAT,
-        "name": template.name,
-        "version": template.version,
-        "description": template.description,
-        "category": template.category,
-        "task_type": template.task_type,
         "tags": _limit(template.tags),
-        "task": template.task,
-        "seed": template.seed,
-        "score": template.score,
-        "outcome": template.outcome,
         "evidence": _limit(template.evidence),
         "overruled": _limit(template.overruled),
         "provenance": {**provenance, "exported_at": write_time(at)},
     }
+    names = TemplateFile.__struct_fields__
     # what could not be imported again is not written
-    made = msgspec.convert(content, TemplateFile)
+    made = msgspec.convert({name: content[name] for name in names}, TemplateFile)
     if secrets := find_secrets(msgspec.json.encode(made)):
         rules = ", ".join(sorted({secret.rule for secret in secrets}))
         raise RelightError(
@@ -179,6 +172,6 @@ def import_template(store: Store, template: Template, *, force: bool = False) ->
             f"there is a template {template.name!r} already", "give it another name with --name"
         )
     overruled = [*dict.fromkeys([*template.overruled, *(one.message for one in objections)])]
-    added = add_version(store, msgspec.structs.replace(template, overruled=overruled))
+    added = add_version(store, replace(template, overruled=overruled))
     retire_weakest(store, added)
     return added
