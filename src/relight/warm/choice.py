@@ -177,7 +177,7 @@ def rank(
     if len(usual) < ENOUGH:
         usual = {}
     places = [
-        _Place(
+        _Ranked(
             id=one,
             similarity=value,
             floor=0.0 if one in usual else find_floor(calibration, likeness, one),
@@ -190,13 +190,15 @@ def rank(
     ]
     places.sort(key=lambda one: (one.standing, -one.id), reverse=True)
     found = read_by_id(store, [one.id for one in places[:LISTED]])
-    ranked = [_Ranked(found[one.id], one) for one in places if one.id in found]
-    _settle_ties(store, ranked, rng or random.Random(task))
-    ranked.sort(key=lambda one: one.standing, reverse=True)
+    ranked = [one for one in places if one.id in found]
+    _settle_ties(store, ranked, found, rng or random.Random(task))
+    ranked.sort(key=lambda one: (one.standing, found[one.id].name), reverse=True)
     for one in ranked[:1]:  # its actions put it before a nearer text
-        one.is_usual = any(alike[other] > one.place.similarity for other in usual)
+        one.is_usual = any(alike[other] > one.similarity for other in usual)
     names = name_words(task)
-    return [one.explain(wanted, likeness.find_shared(one.place.id), names) for one in ranked]
+    return [
+        one.explain(found[one.id], wanted, likeness.find_shared(one.id), names) for one in ranked
+    ]
 
 
 def check_task(task: object) -> str:
@@ -217,7 +219,7 @@ def explain_absence(store: Store, task: str, wanted: Wanted) -> str:
     return f"{nearest.template.name} is like this task, but {why}" if why else NOTHING
 
 
-class _Place(Struct, frozen=True, kw_only=True):
+class _Ranked(Struct, kw_only=True):
     """A template's place by its likeness to a task, its actions and where it comes from."""
 
     id: int
@@ -227,6 +229,10 @@ class _Place(Struct, frozen=True, kw_only=True):
     is_same_agent: bool
     # the nearness of its actions in the same project, else the similarity
     value: float
+    # among near-equals, a draw by their results
+    draw: float = 0.0
+    achieved: str | None = None
+    is_usual: bool = False
 
     @property
     def is_above_floor(self) -> bool:
@@ -239,59 +245,48 @@ class _Place(Struct, frozen=True, kw_only=True):
         return is_above, is_above and self.is_same_project, is_above and self.is_same_agent
 
     @property
-    def standing(self) -> tuple[tuple[bool, bool, bool], float, float]:
-        return self.rank, self.value, self.similarity
-
-
-class _Ranked(Struct):
-    template: Template
-    place: _Place
-    draw: float = 0.0
-    achieved: str | None = None
-    is_usual: bool = False
-
-    @property
-    def standing(self) -> tuple[tuple[bool, bool, bool], float, float, float, str]:
-        place = self.place
-        return place.rank, self.draw, place.value, place.similarity, self.template.name
+    def standing(self) -> tuple[tuple[bool, bool, bool], float, float, float]:
+        return self.rank, self.draw, self.value, self.similarity
 
     def explain(
-        self, wanted: Wanted, shared: Sequence[tuple[str, str]], names: Mapping[str, str]
+        self,
+        template: Template,
+        wanted: Wanted,
+        shared: Sequence[tuple[str, str]],
+        names: Mapping[str, str],
     ) -> Choice:
-        place = self.place
         parts = [f"{names.get(word, word)} ({FIELDS[field]})" for word, field in shared[:NAMED]]
         by = f" by {', '.join(parts)}" if parts else ""
-        reasons = [f"it is {place.similarity:.0%} like this one{by}"]
-        if not place.is_above_floor:
-            reasons.append(f"that is below the floor of {place.floor:.0%}: none is given")
+        reasons = [f"it is {self.similarity:.0%} like this one{by}"]
+        if not self.is_above_floor:
+            reasons.append(f"that is below the floor of {self.floor:.0%}: none is given")
         if wanted.project is not None:
-            same = "the same" if place.is_same_project else "another"
+            same = "the same" if self.is_same_project else "another"
             reasons.append(f"it is of {same} project")
-        if wanted.agent is not None and place.is_same_agent:
+        if wanted.agent is not None and self.is_same_agent:
             reasons.append("it is of the same agent")
         if self.is_usual:
             reasons.append(USUAL)
         if self.achieved:
             reasons.append(self.achieved)
-        return Choice(self.template, place.similarity, reasons, place.is_above_floor)
+        return Choice(template, self.similarity, reasons, self.is_above_floor)
 
 
-def _settle_ties(store: Store, ranked: Sequence[_Ranked], rng: random.Random) -> None:
+def _settle_ties(
+    store: Store, ranked: Sequence[_Ranked], found: Mapping[int, Template], rng: random.Random
+) -> None:
     """Draw a success rate for each template nearly as good as the first.
 
     Without any known results the draws would only shuffle them.
     """
-    places = [one.place for one in ranked]
     close = [
         one
         for one in ranked
-        if one.place.is_above_floor
-        and one.place.rank == places[0].rank
-        and one.place.value >= NEAR * places[0].value
+        if one.is_above_floor and one.rank == ranked[0].rank and one.value >= NEAR * ranked[0].value
     ]
     if len(close) < 2:
         return
-    posteriors = results.read_posteriors(store, [one.template for one in close])
+    posteriors = results.read_posteriors(store, [found[one.id] for one in close])
     if not any(posterior.known for posterior in posteriors):
         return
     for one, posterior in zip(close, posteriors, strict=True):
