@@ -66,7 +66,12 @@ def execute_trial(
     deadline = began + plan.run_seconds * plan.max_attempts
     try:
         with open_scratch() as scratch:
-            folder = make_workplace(task, scratch, in_place=plan.in_place)
+            own = Path(task.workdir) if task.workdir is not None else None
+            folder = (
+                Path(task.workdir or ".").resolve()
+                if plan.in_place
+                else copy_folder(own, scratch, hint="use --in-place to work in it")
+            )
             if task.setup is not None:
                 ended = run_line(task.setup, folder, environment)
                 if ended.exit_code:
@@ -244,24 +249,20 @@ def open_scratch() -> Iterator[Path]:
             yield made
 
 
-def make_workplace(task: TrialTask, scratch: Path, *, in_place: bool) -> Path:
-    """Return the folder of a run: a copy of the task's, or with `in_place` that one."""
-    if in_place:
-        return Path(task.workdir or ".").resolve()
-    folder = scratch / "copy" / (Path(task.workdir).name if task.workdir else "work")
-    if task.workdir is None:
+def copy_folder(source: Path | None, scratch: Path, *, hint: str) -> Path:
+    """Return a copy of a folder with all that has content, or without a source a new folder.
+
+    Raise with the hint if it cannot be copied.
+    """
+    folder = scratch / "copy" / (source.name if source else "work")
+    if source is None:
         folder.mkdir(parents=True)
         return folder
-    copy_folder(task.workdir, folder, hint="use --in-place to work in it")
-    return folder
-
-
-def copy_folder(source: str | Path, folder: Path, *, hint: str) -> None:
-    """Copy a folder with all that has content; raise with the hint if that fails."""
     try:
         shutil.copytree(source, folder, symlinks=True, ignore=_ignore_special)
     except (OSError, shutil.Error) as error:
         raise RelightError(f"{source} cannot be copied: {error}", hint) from error
+    return folder
 
 
 def _ignore_special(folder: str, names: list[str]) -> set[str]:

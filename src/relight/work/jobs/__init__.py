@@ -11,8 +11,8 @@ From a slot to the model:
   thread. A failed run is a result, never an exception. `SystemExit` or `KeyboardInterrupt` raised
   in it ends the run at once: it kills the processes it started and lets the exception pass, unless
   the result is known already.
-- `preparation` checks budget, model, tools and skills; `retry` repeats attempts; `runners` runs
-  Relight's own agent or another agent's program, `watch` ends a program that used its budget up;
-  `delivery` writes and delivers the answer.
+- `preparation` checks budget, model, tools and skills; `attempts` repeats and judges attempts;
+  `runners` runs Relight's own agent or another agent's program, `budget_watch` ends a program that
+  used its budget up; `delivery` writes and delivers the answer.
 - `notes` on disk describe a run in progress. `lost_runs` uses them if the run's process dies.
 """

@@ -8,8 +8,7 @@ of a run.
 
 import re
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -158,7 +157,10 @@ def _repeat(store: Store, job: JobDefinition, task: PastTask, spent: list[int | 
     provider = " ".join((route.provider or "unknown").split())
     runtime = f"RUNTIME: model={route.model} provider={provider}"
     prompt = RUNTIME.sub(lambda _: runtime, task.prompt, count=1)
-    with _copied(store, job) as folder:
+    own = find_job_folder(store.config.home, job.name) / "work"
+    source = Path(job.workdir).expanduser() if job.workdir else own
+    with open_scratch() as scratch:
+        copied = source if source.is_dir() else None
         spec = RunSpec(
             model=route.model,
             task=job.prompt,
@@ -166,7 +168,7 @@ def _repeat(store: Store, job: JobDefinition, task: PastTask, spent: list[int | 
             key_variable=route.key_variable,
             template=job.template,
             tools=[one for one in choose_job_tools(job, route)[0] if one in SAFE_TOOLS],
-            folder=folder,
+            folder=copy_folder(copied, scratch, hint="leave out --replay"),
             has_lessons=False,
             budget=Budget(cost_usd=job.budget_usd, seconds=job.timeout_seconds),
             session_id=f"replay.{job.name}.{secrets.token_hex(6)}",
@@ -175,17 +177,3 @@ def _repeat(store: Store, job: JobDefinition, task: PastTask, spent: list[int | 
     seen = read_run_evidence(store, result, task=job.prompt)
     spent.append(count_spent(store, [result]).cost_nanos)
     return judge_run(result, None, seen=seen).outcome
-
-
-@contextmanager
-def _copied(store: Store, job: JobDefinition) -> Iterator[Path]:
-    """Yield a copy of the job's folder as it is now."""
-    own = find_job_folder(store.config.home, job.name) / "work"
-    source = Path(job.workdir).expanduser() if job.workdir else own
-    with open_scratch() as scratch:
-        folder = scratch / "copy"
-        if source.is_dir():
-            copy_folder(source, folder, hint="leave out --replay")
-        else:
-            folder.mkdir()
-        yield folder

@@ -1,7 +1,7 @@
 """One run of a job from start to end: prepare, prompt, attempt, judge, deliver.
 
-A worker calls `execute_run` for a claimed run. `retry.try_run` makes the attempts, each of which is
-one call of a function in `runners`.
+A worker calls `execute_run` for a claimed run. `attempts.try_run` makes the attempts, each of which
+is one call of a function in `runners`.
 """
 
 import logging
