@@ -39,15 +39,15 @@ def plan_addition(environment: Mapping[str, str] | None = None) -> PackageStep:
     there = read_packages(python)
     if there.get("relight") == __version__:
         return PackageStep(python)
-    installer = find_installer(python, environment)
-    if installer is None:
+    installer, named = find_installer(python, environment)
+    if not installer:
         return PackageStep(
             python,
             why_not=f"{python} has no pip, and there is no uv: install {requirement} there",
         )
     pins = [f"{name}=={version}" for name, version in there.items() if name != "relight"]
-    command = [*installer, "install", *_name_python(installer, python), requirement]
-    if _is_uv(installer):  # it would reuse an earlier build of a folder
+    command = [*installer, "install", *named, requirement]
+    if named:  # uv would reuse an earlier build of a folder
         command += ["--refresh-package", "relight"]
     return PackageStep(python, command, constraints=pins, before=sorted(there))
 
@@ -62,13 +62,10 @@ def plan_removal(added: Sequence[str], environment: Mapping[str, str] | None = N
     gone = [name for name in added if name in there]
     if not gone:
         return PackageStep(python)
-    installer = find_installer(python, environment)
-    if installer is None:
+    installer, named = find_installer(python, environment)
+    if not installer:
         return PackageStep(python, why_not=f"{python} has no pip: uninstall {' '.join(gone)} there")
-    sure = [] if _is_uv(installer) else ["--yes"]
-    return PackageStep(
-        python, [*installer, "uninstall", *_name_python(installer, python), *sure, *gone]
-    )
+    return PackageStep(python, [*installer, "uninstall", *(named or ["--yes"]), *gone])
 
 
 def run_step(step: PackageStep) -> list[str]:
@@ -114,20 +111,15 @@ def find_python(environment: Mapping[str, str]) -> Path | None:
     return None
 
 
-def find_installer(python: Path, environment: Mapping[str, str]) -> list[str] | None:
-    """Return the command of an installer: uv, or that Python's pip."""
+def find_installer(python: Path, environment: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Return the command of an installer, and the words by which it finds a Python, if any.
+
+    It is uv, or that Python's pip; both are empty without either.
+    """
     if uv := which("uv", path=environment.get("PATH")):
-        return [uv, "pip"]
+        return [uv, "pip"], ["--python", str(python)]
     done = _run([str(python), "-c", "import pip"], ASK_SECONDS)
-    return None if done.returncode else [str(python), "-m", "pip"]
-
-
-def _is_uv(installer: Sequence[str]) -> bool:
-    return installer[-2:] != ["-m", "pip"]
-
-
-def _name_python(installer: Sequence[str], python: Path) -> list[str]:
-    return ["--python", str(python)] if _is_uv(installer) else []
+    return ([] if done.returncode else [str(python), "-m", "pip"]), []
 
 
 def find_requirement() -> str:
