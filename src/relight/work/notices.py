@@ -160,11 +160,7 @@ def notify_budgets(store: Store, *, now: float | None = None) -> None:
 
 @_logged("a notification could not be sent")
 def notify(
-    store: Store,
-    kind: NoticeKind,
-    key: str,
-    text: str,
-    facts: Mapping[str, object] | None = None,
+    store: Store, kind: NoticeKind, key: str, text: str, facts: Mapping[str, object] | None = None
 ) -> None:
     """Send a text and its facts once for this kind and key, as the settings say; never raise.
 

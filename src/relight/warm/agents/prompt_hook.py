@@ -11,12 +11,7 @@ from relight.store import Store
 from relight.store.misses import record_safely
 from relight.store.provisions import find_decision
 from relight.warm.injection import BUDGET
-from relight.warm.provision import (
-    Provision,
-    is_switched_off,
-    provision_session,
-    record_decision,
-)
+from relight.warm.provision import Provision, is_switched_off, provision_session, record_decision
 
 SESSION_START = "SessionStart"
 # what a session goes on from, as the agents name it; a fork has a new id, and so had a resumed

@@ -54,12 +54,7 @@ class TaskPair(Struct, frozen=True):
     arms: list[str]
 
 
-def conduct(
-    store: Store,
-    name: str,
-    *,
-    on_event: OnEvent | None = None,
-) -> Experiment:
+def conduct(store: Store, name: str, *, on_event: OnEvent | None = None) -> Experiment:
     """Run the rest of an experiment, until it is done, stopped, or its budget is used up."""
     with Holder(store.config.home) as holder:
         experiment = register.claim(store, name, holder.name, now=now_ms())
@@ -92,9 +87,7 @@ def _release(
 
 
 def _run_rest(
-    store: Store,
-    experiment: Experiment,
-    on_event: OnEvent,
+    store: Store, experiment: Experiment, on_event: OnEvent
 ) -> tuple[register.Status, str | None]:
     plan = experiment.plan
     for pair in list_pairs(experiment.name, plan):

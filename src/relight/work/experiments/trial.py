@@ -53,10 +53,7 @@ class Trial(Struct, frozen=True):
 
 
 def execute_trial(
-    store: Store,
-    trial: Trial,
-    *,
-    spent: ExperimentSpending,
+    store: Store, trial: Trial, *, spent: ExperimentSpending
 ) -> tuple[RunRecord, str | None]:
     """Do the work of a run; return its record, and why the next runs would be useless, if so."""
     plan, task = trial.experiment.plan, trial.task

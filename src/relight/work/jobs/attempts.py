@@ -42,13 +42,7 @@ class Attempts(Struct, frozen=True, kw_only=True):
         return [result.session for result in self.results if result.session]
 
 
-def try_run(
-    store: Store,
-    attempt: Attempt,
-    *,
-    retries: RetryBudget,
-    deadline: float,
-) -> Attempts:
+def try_run(store: Store, attempt: Attempt, *, retries: RetryBudget, deadline: float) -> Attempts:
     """Repeat an attempt until it succeeds, a retry cannot help, or the limits are reached.
 
     `retries` is shared with the model calls inside the attempts: what they used up is not tried

@@ -27,13 +27,7 @@ from relight.store.misses import record_safely
 from relight.text import dollars, hide_secrets
 from relight.times import format_moment, write_time
 from relight.work.jobs.attempts import Attempts, count_spent, judge_run, read_run_evidence, try_run
-from relight.work.jobs.delivery import (
-    RunFacts,
-    deliver,
-    format_message,
-    format_page,
-    write_answer,
-)
+from relight.work.jobs.delivery import RunFacts, deliver, format_message, format_page, write_answer
 from relight.work.jobs.job import Delivery, JobDefinition, JobResult, JobRun
 from relight.work.jobs.notes import RunNote, find_run_folder, has_note, write_run_note
 from relight.work.jobs.preparation import Prepared, Route, RunTask, prepare_run
