@@ -38,11 +38,9 @@ async def complete(
     return await _retry(_complete_once, request, on_attempt=on_attempt, sleep=sleep)
 
 
-async def open_stream(
-    request: EncodedRequest, *, on_attempt: OnAttempt | None = None
-) -> "ResponseStream":
+async def open_stream(request: EncodedRequest) -> "ResponseStream":
     """Return a stream that has begun; failures before its first chunk are retried."""
-    return await _retry(ResponseStream.open, request, on_attempt=on_attempt)
+    return await _retry(ResponseStream.open, request)
 
 
 async def _retry(

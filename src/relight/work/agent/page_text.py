@@ -55,10 +55,8 @@ def decode_page(data: bytes, charset: str | None) -> str:
         return data.decode("utf-8", "replace")
 
 
-def read_html(
-    page: str, check: Callable[[], None] = lambda: None, *, limit: int = TEXT_CHARS
-) -> PageText:
-    """Return the text of a page, without its markup, cut after `limit` characters.
+def read_html(page: str, check: Callable[[], None] = lambda: None) -> PageText:
+    """Return the text of a page, without its markup, cut after `TEXT_CHARS` characters.
 
     `check` is called again and again, and ends the reading if it raises.
 
@@ -66,7 +64,7 @@ def read_html(
     'Hello you'
     """
     parts: list[str] = []
-    position, silent, count, room = 0, 0, 0, limit
+    position, silent, count, room = 0, 0, 0, TEXT_CHARS
     while room >= 0 and (found := _PIECE.match(page, position)):
         position = found.end()
         count += 1
@@ -85,7 +83,7 @@ def read_html(
         elif kind is not None and not silent:
             parts.append(found[0])
             room -= len(found[0])
-    text = html.unescape(_NUMBER.sub(_shorten, "".join(parts)[:limit]))
+    text = html.unescape(_NUMBER.sub(_shorten, "".join(parts)[:TEXT_CHARS]))
     lines = (" ".join(line.split()) for line in text.splitlines())
     return PageText("\n".join(line for line in lines if line), room < 0)
 

@@ -94,9 +94,9 @@ class WorkerPool:
         """End a wait at once; safe in a signal handler."""
         self._messages.put(None)
 
-    def close_idle(self, *, after_seconds: float = IDLE_SECONDS) -> None:
+    def close_idle(self) -> None:
         """Close workers that have been idle for a while."""
-        before = time.monotonic() - after_seconds
+        before = time.monotonic() - IDLE_SECONDS
         for worker in self._workers:
             if worker.run_id is None and worker.idle_since <= before:
                 _close(worker)

@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,9 +27,6 @@ from relight.work.jobs.recipes import CommandPlan, plan_command
 from relight.work.jobs.spending import add_figures
 from relight.work.processes import ProcessEnd, run_process
 from relight.work.run_spec import RunSpec
-
-if TYPE_CHECKING:
-    from relight.work.agent.loop import OnEvent
 
 BLINK_SECONDS = 0.2
 
@@ -68,9 +64,7 @@ def find_retry_at(failure: Failure | None) -> int | None:
     return round((time.time() + failure.asked_seconds) * 1000)
 
 
-def run_chat(
-    store: Store, prompt: str, spec: RunSpec, *, on_event: "OnEvent | None" = None
-) -> AttemptResult:
+def run_chat(store: Store, prompt: str, spec: RunSpec) -> AttemptResult:
     """Run Relight's own agent on a prompt, with one model or with `moa:<preset>`."""
     from relight.intake.recorder import make_session_name
     from relight.work.agent.session import run_prompt
@@ -80,8 +74,7 @@ def run_chat(
     row = row_id("session", "relight", session_id)
     started = time.monotonic()
     try:
-        named = replace(spec, session_id=session_id)
-        result, _ = run_prompt(store, prompt, named, on_event=on_event)
+        result, _ = run_prompt(store, prompt, replace(spec, session_id=session_id))
     except RelightError as error:
         is_recorded = find_recorded_session(store, row) is not None
         return AttemptResult(

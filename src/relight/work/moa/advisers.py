@@ -85,10 +85,10 @@ class _Month(Struct, frozen=True):
     share: float
 
 
-def report_advisers(store: Store, *, now: int | None = None) -> AdviserList:
+def report_advisers(store: Store) -> AdviserList:
     """Return each adviser with its figures over all sessions."""
-    at = round(time.time() * 1000) if now is None else now
-    lately, ever = sum_advised(store, since=at - MONTH_MS), sum_advised(store, since=0)
+    since = round(time.time() * 1000) - MONTH_MS
+    lately, ever = sum_advised(store, since=since), sum_advised(store, since=0)
     mean = None
     if lately.sessions and lately.nanos and not lately.unpriced:
         mean = lately.nanos / lately.sessions / 1e9
@@ -98,7 +98,7 @@ def report_advisers(store: Store, *, now: int | None = None) -> AdviserList:
     for arm in count_muted(store):
         arms.setdefault(arm.adviser, {})[arm.is_muted] = arm
     differences = _count_differences(store)
-    sums = {row.adviser: row for row in sum_advisers(store, since=at - MONTH_MS) if row.adviser}
+    sums = {row.adviser: row for row in sum_advisers(store, since=since) if row.adviser}
     for name in arms:  # one that was muted in all sessions so far made no call
         sums.setdefault(name, AdviserSums(name, 0, 0, 0, None, 0, None, 0, 0, None))
     found = [
