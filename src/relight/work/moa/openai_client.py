@@ -14,14 +14,9 @@ from relight.intake.recorder import SessionTracker, make_session_name, record
 from relight.models import background
 from relight.models.endpoints import ChatRequest, encode_json
 from relight.store import Store
+from relight.work.moa import shapes
 from relight.work.moa.mixture import Mixture, MoaTurn, find_preset, record_turn
-from relight.work.moa.shapes import (
-    ChatCompletion,
-    ChatCompletionChunk,
-    plain_messages,
-    shape_chunk,
-    shape_completion,
-)
+from relight.work.moa.shapes import ChatCompletion, ChatCompletionChunk
 from relight.work.moa.traces import open_tracer
 
 Tools: TypeAlias = Sequence[Mapping[str, Any]] | None
@@ -102,7 +97,7 @@ class _Client:
 
         Long tool results are shortened in the request; the record has them in full.
         """
-        plain, seconds, deadline = plain_messages(messages), options.get("timeout"), None
+        plain, seconds, deadline = shapes.plain_messages(messages), options.get("timeout"), None
         if seconds is not None:
             deadline = time.monotonic() + check_number("timeout", seconds, least=0)
         request = ChatRequest(
@@ -247,7 +242,7 @@ class Chunks:
         return self
 
     def __next__(self) -> ChatCompletionChunk:
-        return shape_chunk(next(self._chunks))
+        return shapes.shape_chunk(next(self._chunks))
 
     def close(self) -> None:
         self._chunks.close()
@@ -269,7 +264,7 @@ class AsyncChunks:
         return self
 
     async def __anext__(self) -> ChatCompletionChunk:
-        return shape_chunk(await anext(self._chunks))
+        return shapes.shape_chunk(await anext(self._chunks))
 
     async def close(self) -> None:
         await self._chunks.aclose()
@@ -296,7 +291,7 @@ def shape_turn(turn: MoaTurn) -> ChatCompletion:
     assert turn.aggregator is not None
     response = turn.aggregator.require_response()
     choice = {"message": response.message, "finish_reason": response.finish_reason or "stop"}
-    shaped = shape_completion(
+    shaped = shapes.shape_completion(
         {
             "id": response.id,
             "created": response.created or int(turn.at),
