@@ -95,13 +95,19 @@ def deliver(
 
     def send() -> None:
         if kind == "command":
-            environment = {**variables, **_name_facts(facts)}
+            environment = {**variables, **named}
             run_program(target, text, folder=folder, seconds=WAIT_SECONDS, environment=environment)
         else:
             body = msgspec.json.encode({"text": text, **facts})
             post_json(target, body, seconds=WAIT_SECONDS)
 
     variables = os.environ if environment is None else environment
+    # the answer is too long for a variable
+    named = {
+        f"RELIGHT_{name.upper()}": str(value)
+        for name, value in facts.items()
+        if name != "answer" and isinstance(value, str | int | float)
+    }
     try:
         execute_with_retry(send, on_attempt=lambda number, *_: tries.append(number), sleep=sleep)
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - any error at all
@@ -109,12 +115,3 @@ def deliver(
         reason = find_reason(error, to)
         return Delivery(to=hide_secrets(to), status="failed", attempts=len(tries), error=reason)
     return Delivery(to=hide_secrets(to), status="delivered", attempts=len(tries))
-
-
-def _name_facts(facts: Mapping[str, object]) -> dict[str, str]:
-    """The facts of a run as environment variables; the answer is too long for one."""
-    return {
-        f"RELIGHT_{name.upper()}": str(value)
-        for name, value in facts.items()
-        if name != "answer" and isinstance(value, str | int | float)
-    }

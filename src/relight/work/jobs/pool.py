@@ -52,13 +52,9 @@ class WorkerPool:
         return {worker.run_id for worker in self._workers if worker.run_id is not None}
 
     @property
-    def busy(self) -> int:
-        return len(self.runs)
-
-    @property
     def free(self) -> int:
         """The number of further runs that can begin."""
-        return self.size - self.busy
+        return self.size - len(self.runs)
 
     def warm_up(self) -> None:
         """Start a worker ahead of time, since that takes a moment."""

@@ -81,7 +81,7 @@ class Scheduler:
             while self._stops < 2:
                 try:
                     found = self._tick(workers, holder.name, until=until)
-                    if not workers.busy and (self._stops or (once and not found)):
+                    if not workers.runs and (self._stops or (once and not found)):
                         return
                     pause = self._pause(workers)
                 except (StoreError, OSError) as error:
@@ -91,7 +91,7 @@ class Scheduler:
                     self._report("trouble", error)
                     pause = TROUBLE_SECONDS
                 self._take_event(workers.wait(pause))
-            self._report("stopped", workers.busy)
+            self._report("stopped", len(workers.runs))
 
     def stop(self) -> None:
         """Stop as a signal does: once after the last run, twice at once."""
@@ -103,7 +103,7 @@ class Scheduler:
         if self._ticked_at is None or now < self._ticked_at - SET_BACK_MS:
             slots.bring_forward(self.store, now=now)
         self._ticked_at = now
-        if workers.busy and now > self._renewed_at + HEARTBEAT_MS:
+        if workers.runs and now > self._renewed_at + HEARTBEAT_MS:
             slots.keep_lease(self.store, holder, now=now)
             self._renewed_at = now
         self._settle(holder)

@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -45,20 +45,12 @@ def find_skills(
     if not names:
         return []
     environment = os.environ if environment is None else environment
-    roots = list(find_skill_roots(home, workdir, environment))
-    return [_find_skill(name, roots) for name in dict.fromkeys(names)]
-
-
-def find_skill_roots(
-    home: Path, workdir: Path | None, environment: Mapping[str, str]
-) -> Iterator[Path]:
-    """The folders of skills, in the order of search."""
-    yield home / "skills"
-    yield from skill_documents.find_skill_folders(environment)
-    yield Path(environment.get("HOME") or Path.home()) / ".agents" / "skills"
+    user = Path(environment.get("HOME") or Path.home())
+    roots = [home / "skills", *skill_documents.find_skill_folders(environment)]
+    roots.append(user / ".agents" / "skills")
     if workdir is not None:
-        yield from skill_documents.find_project_skills(workdir)
-        yield workdir / ".agents" / "skills"
+        roots += [*skill_documents.find_project_skills(workdir), workdir / ".agents" / "skills"]
+    return [_find_skill(name, roots) for name in dict.fromkeys(names)]
 
 
 def _find_skill(name: str, roots: Sequence[Path]) -> SkillDocument:

@@ -90,22 +90,18 @@ def read_spending(
     own = (
         run_table.read_run_costs(store, since=since, except_run=run_id, job=job.name) if job else []
     )
-    every = run_table.read_run_costs(store, since=since, except_run=run_id)
+    every, set_aside = run_table.read_run_costs(store, since=since, except_run=run_id), 0.0
+    for key, definition in run_table.find_earlier_runs(store, run_id).items():
+        sessions = run_table.find_sessions_named_after(store, key)
+        spent = add_figures(store, sessions).known_nanos / 1e9
+        # a run that goes on may still spend its job's budget
+        set_aside += max(spent, decode_job(definition).budget_usd or 0.0)
     return DaySpending(
         by_job=sum(cost.cost_nanos or 0 for cost in own) / 1e9,
         by_all=sum(cost.cost_nanos or 0 for cost in every) / 1e9,
-        set_aside=sum(
-            _count_going_on(store, key, decode_job(definition))
-            for key, definition in run_table.find_earlier_runs(store, run_id).items()
-        ),
+        set_aside=set_aside,
         unpriced=sum(cost.is_unpriced for cost in every),
     )
-
-
-def _count_going_on(store: Store, key: str, job: JobDefinition) -> float:
-    """Dollars that a run has spent so far, or its job's budget if that is more."""
-    spent = add_figures(store, run_table.find_sessions_named_after(store, key)).known_nanos / 1e9
-    return max(spent, job.budget_usd or 0.0)
 
 
 def count_left(
