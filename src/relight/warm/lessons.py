@@ -50,9 +50,9 @@ def choose_lessons(lessons: Iterable[S], *, budget: int = BUDGET) -> list[tuple[
     return chosen
 
 
-def render_lessons(lessons: "Sequence[Lesson]", *, budget: int = BUDGET) -> str:
+def render_lessons(lessons: "Sequence[Lesson]") -> str:
     """Return the lessons that are sure enough as text for a file; empty if there is none."""
-    return write_lines([line for _, line in choose_lessons(lessons, budget=budget)])
+    return write_lines([line for _, line in choose_lessons(lessons)])
 
 
 def write_lines(lines: Sequence[str]) -> str:

@@ -65,7 +65,7 @@ def print_status(home: str | None) -> None:
     _print(line)
     try:
         _leave_reports(folder, given, summary, now=now)
-        if not 0 <= now * 1000 - _integer(summary.get("made_at"), 0) < OLD_SECONDS * 1000:
+        if not 0 <= now * 1000 - _integer(summary.get("made_at")) < OLD_SECONDS * 1000:
             start_refresh(folder)
     except Exception:  # noqa: BLE001 - the line is printed; the next run tries again
         return
@@ -112,7 +112,7 @@ def make_parts(given: dict[str, Any], summary: dict[str, Any], now: float) -> It
         yield dollars(cost, digits=2)
     elif session:
         yield _money(session.get("cost"))
-    if now * 1000 < _integer(summary.get("day_ends_at"), 0):
+    if now * 1000 < _integer(summary.get("day_ends_at")):
         yield f"{_money(summary.get('today'))} today"
     yield from _show_windows(given, summary, now)
     yield from _show_context(_object(given.get("context_window")), session)
@@ -135,7 +135,7 @@ def _show_windows(given: dict[str, Any], summary: dict[str, Any], now: float) ->
                 percent = max(percent, _number(known.get("used_percent")) or 0)
             share = f"{percent:.0f}%"
         elif known:
-            ends_at, used = _integer(known.get("ends_at"), 0), _number(known.get("used_percent"))
+            ends_at, used = _integer(known.get("ends_at")), _number(known.get("used_percent"))
             about = "≈" if known.get("basis") == "estimated" else ""
             worth = _number(known.get("value_usd"))
             share = dollars(worth, digits=2) if used is None else f"{about}{used:.0f}%"
@@ -166,7 +166,7 @@ def _find_window(summary: dict[str, Any], kind: str, now: float) -> dict[str, An
     windows = summary.get("windows")
     for one in map(_object, windows if isinstance(windows, list) else ()):
         is_own = one.get("account") in (None, account) and one.get("source") == SOURCE
-        if is_own and one.get("kind") == kind and _integer(one.get("ends_at"), 0) > now * 1000:
+        if is_own and one.get("kind") == kind and _integer(one.get("ends_at")) > now * 1000:
             return one
     return {}
 
@@ -285,16 +285,15 @@ def _number(value: Any, *, most: float = 1e15) -> float | None:
     return float(value) if is_number and 0 <= value <= most else None
 
 
-def _integer(value: Any, default: int) -> int:
-    found = _number(value)
-    return default if found is None else int(found)
+def _integer(value: Any) -> int:
+    return int(_number(value) or 0)
 
 
 def _money(value: Any) -> str:
     amount = _object(value)
     return dollars(
         _number(amount.get("cost_usd")),
-        unpriced=_integer(amount.get("unpriced_turns"), 0),
+        unpriced=_integer(amount.get("unpriced_turns")),
         included=_number(amount.get("included_usd")),
         digits=2,
     )

@@ -31,16 +31,15 @@ class RecordedResponse(Struct, frozen=True):
 class OneModel:
     """A single model at an endpoint."""
 
-    def __init__(self, endpoint: Endpoint, *, stream: bool = True) -> None:
+    def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self.stream = stream
         self.name, self.provider = endpoint.model, endpoint.seller
         self.key_variables = tuple(filter(None, [endpoint.key_variable]))
 
     def respond(
         self, chat: ChatRequest, rec: SessionTracker, *, on_attempt: OnAttempt | None = None
     ) -> RecordedResponse:
-        call = ModelCall(request=build_request(self.endpoint, chat, stream=self.stream))
+        call = ModelCall(request=build_request(self.endpoint, chat, stream=True))
         try:
             background.run_coroutine(moa.send_call(call, on_attempt=on_attempt))
         finally:  # also after Ctrl-C: the request was sent, and may be charged
@@ -52,11 +51,8 @@ class OneModel:
 class MixedModel:
     """A mixture of models as one."""
 
-    def __init__(
-        self, mixture: Mixture, tracer: Tracer | None = None, *, stream: bool = True
-    ) -> None:
+    def __init__(self, mixture: Mixture, tracer: Tracer | None = None) -> None:
         self.mixture, self.tracer = mixture, tracer
-        self.stream = stream
         preset = mixture.preset
         self.name, self.provider = f"{MOA}{preset.name}", "moa"
         self.key_variables = tuple({one.key_variable or "" for one in preset.endpoints} - {""})
@@ -66,7 +62,7 @@ class MixedModel:
     ) -> RecordedResponse:
         turn = self.mixture.begin()
         try:
-            taken = self.mixture.take(turn, chat, stream=self.stream, on_attempt=on_attempt)
+            taken = self.mixture.take(turn, chat, stream=True, on_attempt=on_attempt)
             background.run_coroutine(taken)
         finally:
             if self.tracer is not None:
