@@ -159,9 +159,11 @@ def choose_route(
         chooses = can_choose_model(job.command, use_shell=job.use_shell)
         return Route(model=job.model if chooses else None, provider=job.provider)
     matching = (one for one in config.jobs.routes if re.search(one.pattern, job.prompt))
-    chosen = next(matching, None) if job.model is None else None
-    default = config.jobs.model or environment.get("RELIGHT_MODEL")
-    model = job.model or (chosen.model if chosen else default)
+    chosen, model = None, job.model
+    if model is None:
+        chosen = next(matching, None)
+        default = config.jobs.model or environment.get("RELIGHT_MODEL")
+        model = chosen.model if chosen else default
     if model is None:
         raise RelightError(
             f"the job {job.name} names no model, and there is no default",
