@@ -5,13 +5,13 @@ that records it. A row goes when the server has committed it. So a push can be k
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec import Struct
 
 from relight.store import Store
-from relight.store.sql import META, Connection, divide, find_first, read, set_meta
+from relight.store.sql import META, Connection, find_first, read, set_meta
 
 TARGET, OWN_ID, OWN_NAME, MARKS = "team", "store_id", "machine_name", "push_marks"
 PARTS = """
@@ -225,21 +225,20 @@ def set_pushed(
             parts,
         )
         current = {one.id: one for one in read(database, DueOutcome, OUTCOMES)}
-        same = [(one.id,) for one in outcomes if current.get(one.id) == one]
-        database.executemany("delete from push_due where kind = 'session' and id = ?", same)
-        for some, marks in divide(forgets):
-            database.execute(
-                f"delete from push_due where kind = 'forget' and id in ({marks})", some
-            )
+        strike(database, "session", [one.id for one in outcomes if current.get(one.id) == one])
+        strike(database, "forget", forgets)
 
 
 def drop_due(store: Store, kind: str, ids: list[int]) -> None:
     """Leave out what the user does not share."""
     with store.transaction() as database:
-        for some, marks in divide(ids):
-            database.execute(
-                f"delete from push_due where kind = ? and id in ({marks})", [kind, *some]
-            )
+        strike(database, kind, ids)
+
+
+def strike(database: Connection, kind: str, ids: Iterable[int]) -> None:
+    """Note that these need not be pushed any more."""
+    statement = "delete from push_due where kind = ? and id = ?"
+    database.executemany(statement, [(kind, one) for one in ids])
 
 
 def note_forgotten(database: Connection, ids: Sequence[int]) -> None:

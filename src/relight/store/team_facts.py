@@ -23,6 +23,7 @@ from relight.store.sql import (
     read,
     replacing,
 )
+from relight.store.team import strike
 from relight.store.write.record import refresh_skills
 
 EARLIER = """
@@ -123,18 +124,14 @@ def strike_runs(store: Store, sent: Sequence[DueRun]) -> None:
     with store.transaction() as database:
         for some, marks in divide([run.id for run in sent]):
             current = read(database, DueRun, f"{RUNS} and run.id in ({marks})", some)
-            same = [(run.id,) for run in current if run in sent]
-            database.executemany("delete from push_due where kind = 'run' and id = ?", same)
+            strike(database, "run", [run.id for run in current if run in sent])
 
 
 def strike_uses(store: Store, sent: Mapping[int, dict[str, Any]]) -> None:
     """Strike out uses that the server has, by id and what they said then."""
     with store.transaction() as database:
-        for fact_id, values in sent.items():
-            row = database.execute(f"{VALUES} where id = ?", (fact_id,)).fetchone()
-            if row is None or values == _name_values(row):
-                statement = "delete from push_due where kind = 'use' and id = ?"
-                database.execute(statement, (fact_id,))
+        same = (one for one, values in sent.items() if read_use_values(store, one) in ({}, values))
+        strike(database, "use", same)
 
 
 def read_earlier_attempts(store: Store, run_id: int) -> list[str]:
