@@ -118,7 +118,5 @@ def update_alarm(store: Store, row: AlarmRow) -> None:
 
 def acknowledge(database: Connection, alarm_id: int, *, at: int) -> None:
     """Record that a person has seen an alarm; the first time counts."""
-    database.execute(
-        "update alarm set acknowledged_at = coalesce(acknowledged_at, ?) where id = ?",
-        (at, alarm_id),
-    )
+    statement = "update alarm set acknowledged_at = coalesce(acknowledged_at, ?) where id = ?"
+    database.execute(statement, (at, alarm_id))

@@ -116,11 +116,8 @@ def read_canaries(
     """Return all canaries, or those of a job, newest first; with `is_open` those that go on."""
     tests = [*(["job = :job"] if job else []), *([_OPEN] if is_open else [])]
     where = f"where {' and '.join(tests)}" if tests else ""
-    return store.read(
-        CanaryRow,
-        f"select * from canary {where} order by id desc",
-        {"job": job} if job else {},
-    )
+    statement = f"select * from canary {where} order by id desc"
+    return store.read(CanaryRow, statement, {"job": job} if job else {})
 
 
 def update_canary(database: Connection, before: CanaryRow, **changes: object) -> bool:
@@ -177,10 +174,8 @@ def join_deal(store: Store, canary: CanaryRow, deal: DealRow, *, model: str) -> 
         run_id, ran_on = found
         # a run that failed before its session began has no model: it had the one that was dealt
         if ran_on in (None, model):
-            database.execute(
-                "update canary_deal set run_id = ? where canary_id = ? and run_id is null",
-                (run_id, canary.id),
-            )
+            statement = "update canary_deal set run_id = ? where canary_id = ? and run_id is null"
+            database.execute(statement, (run_id, canary.id))
         else:
             drop_open_deals(database, canary.id)
     return True

@@ -148,12 +148,8 @@ def read_experiment_rows(
     """Return all experiments, newest first, or the one of a name; `plan` is its definition."""
     where = "" if name is None else "where name = ?"
     columns = column_list(shape).replace("plan", "definition as plan")
-    return store.read(
-        shape,
-        f"select {columns} from experiment {where} order by created_at desc, id desc",
-        () if name is None else (name,),
-        {"plan": read_plan},
-    )
+    statement = f"select {columns} from experiment {where} order by created_at desc, id desc"
+    return store.read(shape, statement, () if name is None else (name,), {"plan": read_plan})
 
 
 def read_trial_runs(store: Store, experiment_id: int) -> list[TrialRun]:
@@ -208,10 +204,8 @@ def release_experiment(
 
 def request_stop(store: Store, experiment_id: int, stop: int) -> None:
     """Ask the process that runs an experiment to stop; the more urgent request wins."""
-    store.write(
-        f"update experiment set stop = {greatest('stop', ':stop')} where id = :id",
-        {"stop": stop, "id": experiment_id},
-    )
+    statement = f"update experiment set stop = {greatest('stop', ':stop')} where id = :id"
+    store.write(statement, {"stop": stop, "id": experiment_id})
 
 
 def find_stop_request(store: Store, experiment_id: int) -> int | None:
@@ -280,48 +274,31 @@ def finish_run(store: Store, key: RunKey, record: RunRecord) -> None:
 
 def read_dealt_sessions(store: Store, among: DealtFilter) -> list[DealtSession]:
     """Return the sessions that followed provisions with a template, in the order of those."""
-    return store.read(
-        DealtSession,
-        _SPENT.format(
-            dealt=f"select {_SESSION}, provision.arm, provision.hold_out, provision.created_at"
-            f" {JOINED} and {_DEALT}"
-        ),
-        asdict(among),
-    )
+    columns = f"{_SESSION}, provision.arm, provision.hold_out, provision.created_at"
+    dealt = f"select {columns} {JOINED} and {_DEALT}"
+    return store.read(DealtSession, _SPENT.format(dealt=dealt), asdict(among))
 
 
 def read_lesson_sessions(store: Store, among: DealtFilter) -> list[DealtSession]:
     """Return the sessions that were dealt lessons: `warm` if they got them, `cold` if held out."""
-    arm = "case when has_lessons = 1 then 'warm' else 'cold' end"
-    return store.read(
-        DealtSession,
-        _SPENT.format(
-            dealt=f"select {_SESSION}, {arm} as arm, lessons_hold_out as hold_out,"
-            f" provision.created_at {BEGUN} and has_lessons is not null and {_DEALT}"
-        ),
-        asdict(among),
-    )
+    arm = "case when has_lessons = 1 then 'warm' else 'cold' end as arm"
+    columns = f"{_SESSION}, {arm}, lessons_hold_out as hold_out, provision.created_at"
+    dealt = f"select {columns} {BEGUN} and has_lessons is not null and {_DEALT}"
+    return store.read(DealtSession, _SPENT.format(dealt=dealt), asdict(among))
 
 
 def read_session_lessons(store: Store, among: DealtFilter) -> dict[int, list[DealtLesson]]:
     """Return the lessons that each of these sessions was dealt."""
-    rows = store.query(
-        f"select session.id, lessons {BEGUN} and has_lessons is not null and {_DEALT}",
-        asdict(among),
-    )
+    statement = f"select session.id, lessons {BEGUN} and has_lessons is not null and {_DEALT}"
+    rows = store.query(statement, asdict(among))
     return {session_id: read_lessons(text) for session_id, text in rows}
 
 
 def find_dealt_session(store: Store, session_id: int, arm: str) -> DealtSession | None:
     """Return one session as part of an arm, if it is in the store."""
-    return store.find(
-        DealtSession,
-        _SPENT.format(
-            dealt=f"select {_SESSION}, cast(? as text) as arm, cast(null as real) as hold_out,"
-            " 0 as created_at from session where session.id = ?"
-        ),
-        (arm, session_id),
-    )
+    columns = f"{_SESSION}, cast(? as text) as arm, cast(null as real) as hold_out, 0 as created_at"
+    dealt = f"select {columns} from session where session.id = ?"
+    return store.find(DealtSession, _SPENT.format(dealt=dealt), (arm, session_id))
 
 
 def read_dealt_calls(store: Store, sessions: Sequence[int]) -> dict[int, list[DealtCall]]:

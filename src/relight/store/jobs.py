@@ -134,10 +134,8 @@ def set_definition(
     provider: str | None,
 ) -> None:
     """Change what a job runs on; its next slot stays."""
-    database.execute(
-        "update job set definition = ?, model = ?, provider = ? where id = ?",
-        (definition, model, provider, job_id),
-    )
+    statement = "update job set definition = ?, model = ?, provider = ? where id = ?"
+    database.execute(statement, (definition, model, provider, job_id))
 
 
 def find_due_jobs(

@@ -123,10 +123,8 @@ def add_person(store: Store, name: str) -> None:
             f"{name!r} is not a name", "use letters, digits, and . _ @ + - after the first"
         )
     with store.transaction() as database:
-        made = database.execute(
-            "insert into person (name, created_at) values (?, ?) on conflict do nothing",
-            (name, _now()),
-        )
+        statement = "insert into person (name, created_at) values (?, ?) on conflict do nothing"
+        made = database.execute(statement, (name, _now()))
         if not made.rowcount:
             raise RelightError(
                 f"there is already a member {name}", f"another token: relight member token {name}"
@@ -259,10 +257,8 @@ def join_machine(
     if known:
         check_marks(known[0], marks)
         mark = (known[0].push_mark if marks else None) or make_mark()
-        database.execute(
-            "update machine set name = ?, share = ?, push_mark = ? where id = ?",
-            (name, share, mark, machine_id),
-        )
+        statement = "update machine set name = ?, share = ?, push_mark = ? where id = ?"
+        database.execute(statement, (name, share, mark, machine_id))
         return replace(known[0], name=name, share=share, push_mark=mark), known[0].share
     key = name.replace("@", "-")
     if find_first(database, "select 1 from machine where key = ?", (key,)) or OWN_ENDING.fullmatch(

@@ -113,8 +113,6 @@ def find_since(store: Store, *, otherwise: int) -> int:
     """Return the moment from which on failures are notified; fixed at the first call."""
     if (known := store.find_meta(SINCE)) is not None:
         return int(known)
-    store.write(
-        "insert into meta (key, value) values (?, ?) on conflict do nothing",
-        (SINCE, str(otherwise)),
-    )
+    statement = "insert into meta (key, value) values (?, ?) on conflict do nothing"
+    store.write(statement, (SINCE, str(otherwise)))
     return otherwise

@@ -218,10 +218,8 @@ def count_arm_outcomes(
     wanted = {"arm": arm, "template_id": template_id, "provision.version": version}
     given = {column: value for column, value in wanted.items() if value is not None}
     where = " ".join(f"and {column} = ?" for column in given)
-    ((successes, failures),) = store.query(
-        f"select {SUCCESSES}, {FAILURES} {JOINED} {where}",
-        list(given.values()),
-    )
+    statement = f"select {SUCCESSES}, {FAILURES} {JOINED} {where}"
+    ((successes, failures),) = store.query(statement, list(given.values()))
     return successes, failures
 
 

@@ -186,10 +186,8 @@ def _gather(texts: Sequence["TextRow"]) -> dict[int, list["TextRow"]]:
 
 def join_parts(database: Connection, first: int, others: Sequence[int]) -> None:
     """Give the entries of joined parts of the tape to the first: the texts follow one another."""
-    database.executemany(
-        "update search_part set tape_part_id = ? where tape_part_id = ?",
-        [(first, one) for one in others],
-    )
+    statement = "update search_part set tape_part_id = ? where tape_part_id = ?"
+    database.executemany(statement, [(first, one) for one in others])
 
 
 def clear(database: Connection, *, fills: bool = True) -> None:

@@ -243,10 +243,8 @@ def strike(database: Connection, kind: str, ids: Iterable[int]) -> None:
 
 def note_forgotten(database: Connection, ids: Sequence[int]) -> None:
     """Note that sessions, by their ids on the server, are to be forgotten there."""
-    database.executemany(
-        "insert into push_due (kind, id) values ('forget', ?) on conflict do nothing",
-        [(one,) for one in ids],
-    )
+    statement = "insert into push_due (kind, id) values ('forget', ?) on conflict do nothing"
+    database.executemany(statement, [(one,) for one in ids])
 
 
 def read_tree(store: Store, session_id: int) -> list[TreeName]:

@@ -174,10 +174,8 @@ def write_runs(
     """Write runs that a machine pushed; the last word about a run counts."""
     insert(database, "job", jobs, on_conflict=replacing(PushedJobRow, "id"))
     insert(database, "run", runs, on_conflict=replacing(PushedRunRow, "id"))
-    database.executemany(
-        "insert into run_attempt (session_id, run_id) values (?, ?) on conflict do nothing",
-        list(attempts),
-    )
+    statement = "insert into run_attempt (session_id, run_id) values (?, ?) on conflict do nothing"
+    database.executemany(statement, list(attempts))
     touched = [run.session_id for run in runs if run.session_id is not None]
     refresh_skills(database, outcomes.refresh(database, touched))
 
@@ -193,10 +191,8 @@ def write_use(database: Connection, fact: SkillFact, machine_id: int, *, now: in
 
 def remove_pushed_facts(database: Connection, machine_id: int) -> None:
     """Delete the runs and uses that a machine pushed."""
-    database.execute(
-        "delete from run_attempt where run_id in (select id from run where machine_id = ?)",
-        (machine_id,),
-    )
+    statement = "delete from run_attempt where run_id in (select id from run where machine_id = ?)"
+    database.execute(statement, (machine_id,))
     names = list_values(
         database, "select distinct session_id from skill_told where machine_id = ?", (machine_id,)
     )

@@ -221,10 +221,8 @@ def read_wordless(database: Connection) -> list[WordlessVersion]:
 
 def write_words(database: Connection, template_id: int, version: int, words: TemplateWords) -> None:
     """Record the words of a template's version."""
-    database.execute(
-        "update template_version set words = ? where template_id = ? and version = ?",
-        (msgspec.json.encode(words).decode(), template_id, version),
-    )
+    statement = "update template_version set words = ? where template_id = ? and version = ?"
+    database.execute(statement, (msgspec.json.encode(words).decode(), template_id, version))
 
 
 def read_live_ids(database: Connection) -> set[int]:

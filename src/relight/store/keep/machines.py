@@ -100,17 +100,12 @@ def _remove_copies(
     """Delete what these machines pushed of sessions; derive the rest of them again."""
     for machine_id in machines:
         for some, marks in divide(sessions):
-            parts = list_values(
-                database,
-                f"select id from tape_part where machine_id = ? and session_id in ({marks})",
-                [machine_id, *some],
-            )
+            statement = f"select id from tape_part where machine_id = ? and session_id in ({marks})"
+            parts = list_values(database, statement, [machine_id, *some])
             _remove_with_origins(database, parts, derive)
             for table in ("machine_session", "told_outcome"):
-                database.execute(
-                    f"delete from {table} where machine_id = ? and session_id in ({marks})",
-                    [machine_id, *some],
-                )
+                statement = f"delete from {table} where machine_id = ? and session_id in ({marks})"
+                database.execute(statement, [machine_id, *some])
     known = find_among(database, "select id from session where id in ({marks})", sessions)
     left = "select session_id from tape_part where session_id in ({marks})"
     sent = "select session_id from machine_session where session_id in ({marks})"

@@ -11,10 +11,8 @@ from relight.store.write.tape import compress, decompress
 def redact_tapes(store: Store) -> None:
     """Apply today's redaction rules to tapes recorded under older ones, a session at a time."""
     for session_id in store.list_values("select distinct session_id from tape_part"):
-        parts = store.query(
-            "select id, records from tape_part where session_id = ? and is_figures = 0",
-            (session_id,),
-        )
+        statement = "select id, records from tape_part where session_id = ? and is_figures = 0"
+        parts = store.query(statement, (session_id,))
         tapes = {}
         for part_id, records in parts:
             with suppress(DamagedTapeError):  # there are no words to be found in it

@@ -212,16 +212,12 @@ def _delete_templates(database: Connection, session_id: int) -> None:
     source, key = database.execute(
         "select source, key from session where id = ?", (session_id,)
     ).fetchone()
-    database.execute(
-        "delete from provision where session_key = ? and (source is null or source = ?)",
-        (key, source),
-    )
+    statement = "delete from provision where session_key = ? and (source is null or source = ?)"
+    database.execute(statement, (key, source))
     if source == "relight":
         database.execute("delete from adviser_deal where session_key = ?", (key,))
-    database.execute(
-        "update experiment_run set session = null, evidence = null where session = ?",
-        (f"{source}:{key}",),
-    )
+    statement = "update experiment_run set session = null, evidence = null where session = ?"
+    database.execute(statement, (f"{source}:{key}",))
     made = database.execute(
         "delete from template_version where source_session in (?, ?)", (f"{source}:{key}", key)
     )
