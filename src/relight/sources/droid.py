@@ -217,11 +217,8 @@ class DroidReader(SessionReader[DroidState]):
 
 
 OUTCOMES: dict[str, Ending] = {
-    "error": "api_error",
-    "failed": "api_error",
-    "interrupted": "interrupted",
-    "cancelled": "interrupted",
-    "aborted": "interrupted",
+    **dict.fromkeys(("error", "failed"), "api_error"),
+    **dict.fromkeys(("interrupted", "cancelled", "aborted"), "interrupted"),
 }
 
 
