@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, ValidationError, convert, defstruct, json
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from relight.errors import DamagedTapeError
 from relight.intake.wire import (
@@ -29,7 +29,7 @@ from relight.store import Store
 from relight.store.derive.machines import find_foreign
 from relight.store.derive.skills.facts import FACTS, SkillFact
 from relight.store.members import Machine
-from relight.store.sql import Connection
+from relight.store.sql import Connection, take_fields
 from relight.store.team import DueOutcome, DuePart
 from relight.store.team_facts import (
     DueRun,
@@ -37,7 +37,6 @@ from relight.store.team_facts import (
     PushedJobRow,
     PushedRunRow,
     RunFigures,
-    name_columns,
     read_earlier_attempts,
     write_runs,
     write_use,
@@ -118,7 +117,7 @@ def make_outcome(due: DueOutcome, naming: Naming) -> SentOutcome:
 def make_run(store: Store, due: DueRun, naming: Naming) -> SentRun:
     """Return a run as it is sent; its error and evidence are words."""
     words: dict[str, Any] = {}
-    figures = RunFigures(**name_columns(due))
+    figures = RunFigures(**take_fields(due, RunFigures))
     if naming.hides:
         figures = replace(figures, model=cut_model(figures.model))
     else:
@@ -190,7 +189,7 @@ def take_runs(
                 error=None if one.error is None else redact_text(one.error, key=key),
                 outcome_evidence=json.encode(evidence).decode(),
                 machine_id=machine.id,
-                **name_columns(one.figures),
+                **asdict(one.figures),
             )
         )
         attempts += [(own[name], run_id) for name in one.earlier if name in own]

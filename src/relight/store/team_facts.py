@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from relight.model import Count, Moment, Nanos
 from relight.store import Store
@@ -206,8 +205,3 @@ def remove_pushed_facts(database: Connection, machine_id: int) -> None:
         )
     touched = "select id from session where source || ':' || key in ({marks})"
     refresh_skills(database, find_among(database, touched, names))
-
-
-def name_columns(run: RunFigures) -> dict[str, Any]:
-    """Return the figures of a run by column."""
-    return {name: asdict(run)[name] for name in RunFigures.__struct_fields__}
