@@ -231,9 +231,8 @@ def begin_run(
 ) -> None:
     """Record a run before its work begins, and extend the experiment's lease."""
     with store.transaction() as database:
-        database.execute(
-            "update experiment set lease_until = ? where id = ?", (lease_until, key.experiment_id)
-        )
+        statement = "update experiment set lease_until = ? where id = ?"
+        database.execute(statement, (lease_until, key.experiment_id))
         database.execute(
             "insert into experiment_run (experiment_id, task, round, arm, status, attempts,"
             " sessions, template, similarity, started_at)"

@@ -90,9 +90,8 @@ def find_own_job(store: Store, job_id: int) -> OwnJob | None:
 
 def read_own_definitions(store: Store) -> list[OwnJob]:
     """Relight's own jobs by name, without the removed ones."""
-    return store.read(
-        OwnJob, "select * from job where source = 'relight' and state <> 'removed' order by key"
-    )
+    statement = "select * from job where source = 'relight' and state <> 'removed' order by key"
+    return store.read(OwnJob, statement)
 
 
 def read_set_models(store: Store) -> dict[str, str]:
@@ -120,9 +119,8 @@ def find_prompt(store: Store, full_name: str) -> str | None:
 
 def set_job_state(database: Connection, job_id: int, state: str, next_run_at: int | None) -> None:
     """Change a job's state and its next slot."""
-    database.execute(
-        "update job set state = ?, next_run_at = ? where id = ?", (state, next_run_at, job_id)
-    )
+    statement = "update job set state = ?, next_run_at = ? where id = ?"
+    database.execute(statement, (state, next_run_at, job_id))
 
 
 def set_definition(
@@ -163,9 +161,8 @@ def find_due_jobs(
 
 def find_waiting_jobs(store: Store, *, now: int) -> list[DueJob]:
     """The scheduled jobs whose slot is still to come."""
-    return store.read(
-        DueJob, f"select {_DUE} from job where {_SCHEDULED} and next_run_at > ?", (now,)
-    )
+    statement = f"select {_DUE} from job where {_SCHEDULED} and next_run_at > ?"
+    return store.read(DueJob, statement, (now,))
 
 
 def find_next_due(store: Store) -> int | None:
@@ -176,9 +173,8 @@ def find_next_due(store: Store) -> int | None:
 def move_slots(store: Store, moves: Iterable[tuple[int, int, int]]) -> None:
     """Set the next slot of jobs: (new slot, job id, old slot), unless it has changed meanwhile."""
     with store.transaction() as database:
-        database.executemany(
-            "update job set next_run_at = ? where id = ? and next_run_at = ?", list(moves)
-        )
+        statement = "update job set next_run_at = ? where id = ? and next_run_at = ?"
+        database.executemany(statement, list(moves))
 
 
 def restore_slot(database: Connection, job_id: int, slot: int) -> None:

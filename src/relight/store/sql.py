@@ -287,9 +287,8 @@ def write_touched(database: Connection, sessions: Iterable[int]) -> None:
     """Fill the temporary table `touched` with the ids of the sessions to derive again."""
     make_id_table(database, "touched")
     database.execute("delete from touched")
-    database.executemany(
-        "insert into touched (id) values (?) on conflict do nothing", [(one,) for one in sessions]
-    )
+    statement = "insert into touched (id) values (?) on conflict do nothing"
+    database.executemany(statement, [(one,) for one in sessions])
     count_rows(database, "touched")
 
 

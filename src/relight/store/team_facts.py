@@ -192,9 +192,8 @@ def remove_pushed_facts(database: Connection, machine_id: int) -> None:
     """Delete the runs and uses that a machine pushed."""
     statement = "delete from run_attempt where run_id in (select id from run where machine_id = ?)"
     database.execute(statement, (machine_id,))
-    names = list_values(
-        database, "select distinct session_id from skill_told where machine_id = ?", (machine_id,)
-    )
+    statement = "select distinct session_id from skill_told where machine_id = ?"
+    names = list_values(database, statement, (machine_id,))
     for table in ("run", "job", "skill_told"):
         database.execute(f"delete from {table} where machine_id = ?", (machine_id,))
     for some, marks in divide(names):

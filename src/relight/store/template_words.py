@@ -87,9 +87,8 @@ def read_rarities(database: Connection, words: Iterable[str]) -> dict[str, Rarit
     """Return the rarity of each of these words that a live template holds."""
     found: dict[str, Rarity] = {}
     for some, marks in divide(words):
-        rows = database.execute(
-            f"select word, rarity, holding from template_rarity where word in ({marks})", some
-        )
+        statement = f"select word, rarity, holding from template_rarity where word in ({marks})"
+        rows = database.execute(statement, some)
         found |= {word: Rarity(value, holding) for word, value, holding in rows}
     return found
 

@@ -87,9 +87,8 @@ def clear_index(
         database.execute(f"delete from {table} where session_id in ({derivable})", without)
     database.execute(f"delete from skill_charge where root_id in ({derivable})", without)
     # uses with facts keep their ids, and are derived again under the facts
-    database.execute(
-        f"delete from skill_invocations where is_told = 0 and root_id in ({derivable})", without
-    )
+    statement = f"delete from skill_invocations where is_told = 0 and root_id in ({derivable})"
+    database.execute(statement, without)
     database.execute(f"delete from session where {is_derivable}", without)
     database.execute("drop table kept_session")
     return kept

@@ -82,9 +82,8 @@ def forget_pushed(store: Store, session_id: int, person_id: int, derive: DeriveT
         # also one whose parts wait to be derived
         parts = list_values(database, "select id from tape_part where session_id = ?", [session_id])
         remove_parts(database, parts, derive)
-        database.execute(
-            "insert into forgotten (session_id) values (?) on conflict do nothing", (session_id,)
-        )
+        statement = "insert into forgotten (session_id) values (?) on conflict do nothing"
+        database.execute(statement, (session_id,))
         for table in ("machine_session", "told_outcome"):
             database.execute(f"delete from {table} where session_id = ?", (session_id,))
     return True
@@ -112,9 +111,8 @@ def _remove_copies(
     kept = find_among(database, left, sessions) | find_among(database, sent, sessions)
     labels = [row for one in kept for row in _read_labels(database, one)]
     delete_index(store, database, known)
-    database.executemany(
-        "insert into label (session_id, outcome, why, labelled_at) values (?, ?, ?, ?)", labels
-    )
+    statement = "insert into label (session_id, outcome, why, labelled_at) values (?, ?, ?, ?)"
+    database.executemany(statement, labels)
     for some, marks in divide(kept):
         # a sub-agent may be on its parent's tape
         database.execute(

@@ -67,9 +67,8 @@ def prune(
             search_index.remove_sessions(database, old_tapes, derive)
             for session_id in old_tapes:
                 database.execute("delete from tape_part where session_id = ?", (session_id,))
-            database.executemany(
-                "update session set is_frozen = 1 where id = ?", [(found,) for found in old_tapes]
-            )
+            statement = "update session set is_frozen = 1 where id = ?"
+            database.executemany(statement, [(found,) for found in old_tapes])
             delete_index(store, database, gone)
             search_index.merge(database)
             drop_empty_months(database)
@@ -112,9 +111,8 @@ def forget(store: Store, session_id: int, derive: DeriveTexts, *, there: Sequenc
                 (b"", found),
             )
             database.execute("delete from tape_part where session_id = ?", (found,))
-            database.execute(
-                "insert into forgotten (session_id) values (?) on conflict do nothing", (found,)
-            )
+            statement = "insert into forgotten (session_id) values (?) on conflict do nothing"
+            database.execute(statement, (found,))
             facts.remove_facts(database, found)
             _forget_run(store.config.home, database, found)
             _delete_templates(database, found)
@@ -218,9 +216,8 @@ def _delete_templates(database: Connection, session_id: int) -> None:
         database.execute("delete from adviser_deal where session_key = ?", (key,))
     statement = "update experiment_run set session = null, evidence = null where session = ?"
     database.execute(statement, (f"{source}:{key}",))
-    made = database.execute(
-        "delete from template_version where source_session in (?, ?)", (f"{source}:{key}", key)
-    )
+    statement = "delete from template_version where source_session in (?, ?)"
+    made = database.execute(statement, (f"{source}:{key}", key))
     if made.rowcount:
         left = "(select template_id from template_version)"
         database.execute(f"delete from template where id not in {left}")
@@ -273,12 +270,10 @@ def _delete_session(database: Connection, session_id: int) -> set[int]:
     ).fetchall()
     for turn_id, heir in heirs:
         for table, column in (("turn", "id"), ("tool_call", "turn_id"), ("skill_entry", "turn_id")):
-            database.execute(
-                f"update {table} set session_id = ? where {column} = ?", (heir, turn_id)
-            )
-        database.execute(
-            "delete from shared_turn where turn_id = ? and session_id = ?", (turn_id, heir)
-        )
+            statement = f"update {table} set session_id = ? where {column} = ?"
+            database.execute(statement, (heir, turn_id))
+        statement = "delete from shared_turn where turn_id = ? and session_id = ?"
+        database.execute(statement, (turn_id, heir))
     sharing = list_values(
         database,
         "select distinct turn.session_id from shared_turn join turn on turn.id = turn_id"
