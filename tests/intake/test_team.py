@@ -29,14 +29,15 @@ from relight.reports.sessions import find_session
 from relight.reports.totals import report
 from relight.reports.trace import read_trace
 from relight.reports.transcript import read_transcript
-from relight.store import Store
+from relight.store import Store, open_reader
 from relight.store.keep.machines import remove_person
 from relight.store.keep.restore import restore
-from relight.store.members import revoke_tokens
+from relight.store.members import find_person, revoke_tokens
 from relight.store.queries.filters import Filter
 from relight.store.queries.runs import read_runs
 from relight.store.team import count_due, read_target, write_target
 from relight.store.team_facts import RunFigures
+from relight.store.visibility import Viewer
 from relight.store.write.pushed import read_backlog
 from relight.store.write.sealed import CompactionRow, Sealed, TimingRow
 from relight.store.write.tape import compress
@@ -584,6 +585,92 @@ def test_nobody_judges_the_session_of_another_person(
     office.derive()
     assert sums(office.store) == sums(laptop.store)
     assert office.by("job", "skill") == {(None, None): (1, 3)}
+
+
+def send_facts(machine: Laptop, **values: Any) -> None:
+    """Send a failed run and a use of a skill for the session of `build.claude_session`."""
+    session = f"claude-code:{build.CLAUDE_SESSION}"
+    run = wire.SentRun(
+        source="hermes", key="r", job="j", session=session, earlier=[session],
+        figures=RunFigures(status="failed", outcome="failure"),
+    )  # fmt: skip
+    use = wire.SentUse(session=session, skill="tidying", values=values)
+    message = wire.Push(runs=[run], uses=[use])
+    machine.line.send("POST", "/api/v1/tapes", message, **headers(machine))
+
+
+def test_what_another_person_sent_of_a_session_before_its_owner_pushed_it_does_not_count(
+    office: Office, laptop: Laptop, machines: MakeMachine
+) -> None:
+    second = machines("apart", "second", office.line(office.add("ben", sees=["shop"])))
+    second.join()
+    send_facts(second, success=0)
+    laptop.join()
+    laptop.push()
+    office.derive()
+    assert sums(office.store) == sums(laptop.store)
+    assert office.by("job", "skill") == {(None, None): (1, 3)}
+    for table in ("skill_told", "skill_invocations", "run_attempt"):
+        assert not office.store.has_rows(table), table
+    assert office.store.query("select session_id from run") == [(None,)]
+
+
+def test_the_use_of_a_skill_has_nothing_of_what_another_person_sent_before(
+    office: Office, laptop: Laptop, machines: MakeMachine
+) -> None:
+    second = machines("apart", "second", office.line(office.add("ben", sees=["shop"])))
+    second.join()
+    send_facts(second, success=0, cost_nanos=7)
+    laptop.join()
+    laptop.push()
+    send_facts(laptop, quality_score=0.5)
+    office.derive()
+    told = office.store.query("select success, cost_nanos, quality_score from skill_told")
+    assert told == [(None, None, 0.5)]
+
+
+def test_turns_that_another_person_adds_to_a_session_are_its_owners_until_that_person_leaves(
+    office: Office, laptop: Laptop, machines: MakeMachine
+) -> None:
+    laptop.join()
+    laptop.push()
+    office.derive()
+    before = sums(office.store)
+    second = Laptop(
+        laptop.folder.parent / "forged", "second", office.line(office.add("ben", sees=()))
+    )
+    forged = [*build.claude_session(), build.claude_answer("msg_forged", at=9)]
+    build.write_claude(second.folder, forged)
+    build.import_home(second.store, second.folder)
+    second.join()
+    second.push()
+    office.derive()
+    assert office.by("machine", "person") == {("laptop", "anna"): (1, 4)}
+    viewer = Viewer(find_person(office.store, "ben"))
+    with open_reader(office.store.config) as reader, reader.snapshot(viewer):
+        assert not reader.has_rows("session")
+        assert not reader.has_rows("turn")
+    second.leave(forget=True)
+    office.derive()
+    assert sums(office.store) == before
+
+
+def test_a_person_forgets_a_session_that_only_its_sub_agent_names(
+    office: Office, tmp_path: Path
+) -> None:
+    laptop = Laptop(tmp_path / "laptop", "laptop", office.line(office.add("anna")))
+    agent: Any = {"agentId": "a1", "isSidechain": True}
+    lines = [build.claude_prompt("Look", **agent), build.claude_answer("msg_agent", at=2, **agent)]
+    build.write_claude(laptop.folder, lines, name=f"{build.CLAUDE_SESSION}/subagents/agent-a1")
+    build.import_home(laptop.store, laptop.folder)
+    laptop.join()
+    laptop.push()
+    office.derive()
+    parent = row_id("session", "claude-code", build.CLAUDE_SESSION)
+    message = wire.Push(forgotten=[parent])
+    laptop.line.send("POST", "/api/v1/tapes", message, **headers(laptop))
+    assert (parent,) in office.store.query("select session_id from forgotten")
+    assert not office.store.query("select 1 from session where id = ?", (parent,))
 
 
 def test_a_label_travels_and_goes_again(office: Office, laptop: Laptop) -> None:

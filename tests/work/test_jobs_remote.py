@@ -13,6 +13,7 @@ from msgspec.structs import replace
 import relight
 from build_team import Laptop, Office, open_office
 from relight.config import Config
+from relight.errors import RelightError
 from relight.intake.team_client import ServerError
 from relight.intake.wire import Naming, Push, SentRun
 from relight.store import Store
@@ -81,6 +82,32 @@ def test_a_job_runs_where_it_asks_to(office: Office, tmp_path: Path, clock: Cloc
         found[name] = {begun.job.name for begun in runs if begun}
     assert found == {"two": {"any", "gpu"}, "one": {"one"}}
     assert [begun.split("@")[0] for begun in claim_names(office.store)] == ["own"]
+
+
+def test_of_two_machines_of_one_name_a_job_asks_for_one_by_its_key(
+    office: Office, tmp_path: Path, clock: Clock
+) -> None:
+    early = job("early", place="machine:ci")
+    add_jobs(office.store, [early], now=NOW - DAY_MS)
+    boards = []
+    for folder in ("first", "second"):
+        token = office.add(folder, "push", "claim")
+        host = Laptop(tmp_path / folder, "ci", office.line(token))
+        host.join("tapes")
+        boards.append(ServerBoard(host.line, machine=read_own_id(host.store)))
+    first, second = (key for (key,) in office.store.query("select key from machine order by key"))
+    assert first == "ci"
+    add_jobs(office.store, [job("late", place=f"machine:{second}")], now=NOW - DAY_MS)
+    found = []
+    for board in boards:
+        runs = [board.begin(run, "w") for run in board.claim("w", limit=9)]
+        found.append([begun.job.name for begun in runs if begun])
+    assert found == [["early"], ["late"]]
+    # the name is the key of neither
+    office.store.run("update machine set key = 'other' where key = 'ci'")
+    with pytest.raises(RelightError, match="2 machines are named ci") as error:
+        add_jobs(office.store, [job("unclear", place="machine:ci")], now=NOW - DAY_MS)
+    assert f"machine:{second}" in str(error.value.hint)
 
 
 def claim_names(store: Store) -> list[str]:

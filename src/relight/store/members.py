@@ -230,6 +230,14 @@ def find_machine(store: Store, store_id: str, person_id: int) -> Machine | None:
     return store.find(Machine, f"{MACHINE} where id = ? and person_id = ?", values)
 
 
+def find_called(store: Store, name: str) -> list[str]:
+    """Return the keys of the machines that have this name or this key."""
+    rows = store.query(
+        "select key from machine where name = ? or key = ? order by id", (name, name)
+    )
+    return [key for (key,) in rows]
+
+
 def join_machine(
     database: Connection,
     store_id: str,

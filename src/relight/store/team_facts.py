@@ -183,6 +183,13 @@ def write_use(database: Connection, fact: SkillFact, machine_id: int, *, now: in
     """Write a recorded use of a skill that a machine pushed."""
     named = "select root_id from session where source || ':' || key = ?"
     root = find_first(database, named, (fact.session_id,))
+    # what another person sent before is no part of it
+    database.execute(
+        f"delete from skill_told where {facts.OF_USE} and machine_id in (select other.id"
+        " from machine as own join machine as other on other.person_id <> own.person_id"
+        " where own.id = ?)",
+        (fact.session_id, fact.skill_name, fact.entry or "", machine_id),
+    )
     known = facts.write_fact(database, fact)
     uses.record_use(database, known, root, begun_at=now)
     database.execute("update skill_told set machine_id = ? where id = ?", (machine_id, known.id))

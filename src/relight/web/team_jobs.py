@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from relight.store import Store
 from relight.store.derive.machines import find_foreign
-from relight.store.members import Machine, find_labels
+from relight.store.members import Machine, find_called, find_labels
 from relight.web.parameters import NoParameters
 from relight.web.team_request import TeamAction, TeamRequest
 from relight.work.jobs.board import (
@@ -89,7 +89,9 @@ def find_board(store: Store, machine: Machine) -> StoreBoard:
     """Return the board of the jobs that a machine may run."""
     with store.reading() as database:
         labels = find_labels(database, machine)
-    places = [ANYWHERE, f"machine:{machine.name}", *(f"label:{one}" for one in labels)]
+    places = [ANYWHERE, f"machine:{machine.key}", *(f"label:{one}" for one in labels)]
+    if find_called(store, machine.name) == [machine.key]:
+        places.append(f"machine:{machine.name}")
     return StoreBoard(store, places=places, is_own=False)
 
 

@@ -40,6 +40,33 @@ OWN = f"""
     update session set machine_id = {FIRST}
     where id in (select id from touched) and {differs("machine_id", FIRST)}
 """
+# A machine may have sent a run or a use of a skill for a session that another person pushed later.
+# That of a session whose owner is not known stays: it may be its own.
+IS_FOREIGN = f"""exists (
+    select 1 from session join machine as sender on {{is_sender}}
+    left join machine as owner on owner.id = session.machine_id
+    where {{is_session}} and (session.machine_id is not null or {IS_HERE})
+        and {differs("owner.person_id", "sender.person_id")}
+)"""
+IS_RUNS_SENDER = """(sender.id = run.machine_id
+    or substr(run.holder, 1, length(sender.key) + 2) = '@' || sender.key || '/')"""
+OF_RUN = IS_FOREIGN.format(is_sender=IS_RUNS_SENDER, is_session="session.id = run.session_id")
+OF_ATTEMPT = IS_FOREIGN.format(
+    is_sender=IS_RUNS_SENDER, is_session="session.id = run_attempt.session_id"
+)
+OF_USE = IS_FOREIGN.format(
+    is_sender="sender.id = skill_told.machine_id",
+    is_session="source || ':' || session.key = skill_told.session_id"
+    " and session.id in (select id from touched)",
+)
+TAKE_BACK = (
+    f"update run set session_id = null where session_id in (select id from touched) and {OF_RUN}",
+    "delete from run_attempt where session_id in (select id from touched) and exists"
+    f" (select 1 from run where run.id = run_attempt.run_id and {OF_ATTEMPT})",
+    "delete from skill_told where machine_id is not null and session_id in"
+    " (select source || ':' || key from session where id in (select id from touched))"
+    f" and {OF_USE}",
+)
 # words of another machine's copy would count twice
 DROP_COPIES = f"""
     delete from session_words where session_id in (select id from touched)
@@ -160,9 +187,14 @@ def write_told(database: Connection, rows: Sequence[ToldOutcomeRow]) -> None:
 
 
 def settle(database: Connection, touched: Iterable[int]) -> None:
-    """Give these sessions to their machines, and count the words of one copy only."""
+    """Give these sessions to their machines, and count the words of one copy only.
+
+    Runs and uses of skills that other people sent for them before are no longer theirs.
+    """
     write_touched(database, touched)
     database.execute(OWN)
+    for statement in TAKE_BACK:
+        database.execute(statement)
     database.execute(DROP_COPIES)
 
 

@@ -11,12 +11,14 @@ from relight.store.sql import Connection, divide, find_among, list_values
 from relight.store.team_facts import remove_pushed_facts
 from relight.store.write.pushed import remove_parts
 
-# also of parts that wait to be derived; without a machine it is this server's own
+# Also of parts that wait to be derived. Without a machine it is this server's own, unless machines
+# pushed sub-agents of it.
 SENDERS = """
     select machine_id, person_id from (
         select machine_id from machine_session where session_id = :session
         union select machine_id from tape_part where session_id = :session
-        union select machine_id from session where id = :session
+        union select machine_id from session where id = :session and (machine_id is not null
+            or not exists (select 1 from machine_session where session_id = :session))
     ) as found left join machine on machine.id = machine_id
 """
 

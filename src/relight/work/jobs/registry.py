@@ -16,6 +16,7 @@ from relight.reports.retries import RetryAdvice, judge_run_retry
 from relight.reports.runs import JobHistory, JobReport, read_jobs
 from relight.store import Store
 from relight.store import jobs as job_table
+from relight.store.members import find_called
 from relight.store.queries.runs import read_runs
 from relight.store.sql import Connection
 from relight.times import read_time, write_time
@@ -71,6 +72,16 @@ def add_job(store: Store, job: JobDefinition, *, now: int, replace: bool = False
     add_jobs(store, [job], now=now, replace=replace)
 
 
+def _check_machine(store: Store, place: str | None) -> None:
+    kind, _, name = (place or "").partition(":")
+    keys = find_called(store, name) if kind == "machine" else []
+    if len(keys) > 1 and name not in keys:
+        raise RelightError(
+            f"{len(keys)} machines are named {name}",
+            f"name one by its key: {', '.join(f'machine:{key}' for key in keys)}",
+        )
+
+
 def add_jobs(
     store: Store,
     jobs: Sequence[JobDefinition],
@@ -89,6 +100,7 @@ def add_jobs(
             if before is not None and not replace:
                 hint = "`relight job edit` changes it"
                 raise RelightError(f"the job {job.name} already exists", hint)
+            _check_machine(store, job.place)
             checked = check_job(
                 msgspec.structs.replace(job, created_at=before.created_at if before else now)
             )
