@@ -299,12 +299,9 @@ def _split(command: str) -> list[str]:
     return split(command)
 
 
-def find_home(
-    home: str | Path | None = None, *, environment: Mapping[str, str] | None = None
-) -> Path:
+def find_home(home: str | Path | None = None) -> Path:
     """Return the folder given, else `RELIGHT_HOME`, else `.relight` in the user's home."""
-    environment = os.environ if environment is None else environment
-    named = home or environment.get("RELIGHT_HOME")
+    named = home or os.environ.get("RELIGHT_HOME")
     return Path(named).expanduser() if named else Path.home() / ".relight"
 
 

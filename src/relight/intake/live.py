@@ -287,7 +287,6 @@ def _dump(plain: object) -> bytes:
 class LeftEvents(Struct, frozen=True):
     """The backlog of a recorder that has ended: its tape's read mark, and the lines after it."""
 
-    path: Path
     mark: Mark
     lines: list[bytes]
 
@@ -344,9 +343,9 @@ def _read_backlog(path: Path) -> LeftEvents:
     if lines and not lines[-1].endswith(b"\n"):
         lines.pop()  # killed while it wrote: that call had not returned
     try:
-        return LeftEvents(path, msgspec.json.decode(head, type=Mark), lines)
+        return LeftEvents(msgspec.json.decode(head, type=Mark), lines)
     except msgspec.DecodeError:
-        return LeftEvents(path, Mark(path=""), [])
+        return LeftEvents(Mark(path=""), [])
 
 
 def find_backlogs(store: Store) -> list[Path]:

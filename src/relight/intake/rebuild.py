@@ -60,13 +60,12 @@ def rebuild(
     again_redact: bool = False,
     progress: Callable[[int, int], None] | None = None,
     workers: int | None = None,
-    part_seconds: float = PIECE_SECONDS,
 ) -> Rebuilt:
     """Derive every session with a tape again, in one transaction.
 
     Costs stay as they were recorded unless `reprice` is set. Facts, sessions of absent sources,
-    and sessions whose tape was pruned, is damaged or takes more than `part_seconds` of CPU time
-    for a part, stay as they are.
+    and sessions whose tape was pruned, is damaged or takes more than `PIECE_SECONDS` of CPU
+    time for a part, stay as they are.
     """
     with hold_import(store):
         refresh_aliases(store)  # also of sessions that have no tape to derive them from
@@ -79,7 +78,7 @@ def rebuild(
         while True:
             unreadable = {part.session_id for part, _ in damaged}
             try:
-                with Workers(workers, TARGET, message_seconds=part_seconds) as pool:
+                with Workers(workers, TARGET, message_seconds=PIECE_SECONDS) as pool:
                     _derive_all(store, pool, unreadable, reprice=reprice, progress=progress)
                 break
             except LostPartError as error:  # nothing was written: again, without its session

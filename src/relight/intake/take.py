@@ -251,13 +251,10 @@ def _write_outcomes(database: Connection, machine: Machine, naming: Naming, push
 class Deriver:
     """Derives the rows of what was pushed, a few parts at a time."""
 
-    def __init__(
-        self, store: Store, pool: Workers | None = None, *, part_seconds: float = PIECE_SECONDS
-    ) -> None:
+    def __init__(self, store: Store, pool: Workers | None = None) -> None:
         self.store = store
         self._recorder = Recorder(store)
         self._pool = pool
-        self._part_seconds = part_seconds
 
     def run(self) -> int:
         """Derive some of the parts that wait; return how many."""
@@ -298,7 +295,7 @@ class Deriver:
             # the part need not be at fault: a system without memory kills any process
             (response,) = self._pool.responses([message])
         if isinstance(response, Lost):
-            return DerivedPart(reason=response.describe(self._part_seconds))
+            return DerivedPart(reason=response.describe(PIECE_SECONDS))
         return msgspec.msgpack.decode(response, type=DerivedPart)
 
     def _write(self, parts: Sequence[TapePart], found: dict[int, DerivedPart]) -> None:

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from relight.store import Store
 from relight.store.derive.pricing import NAMED
-from relight.store.sql import FAILURES, SUCCESSES, count_if, flag, insert
+from relight.store.sql import FAILURES, SUCCESSES, count_if, insert
 
 
 class AdviserDealRow(Struct, frozen=True):
@@ -30,7 +30,6 @@ class AdviserSums(Struct, frozen=True):
     nanos: int | None
     unpriced: int
     recent_nanos: int | None
-    recent_unpriced: int
     timed: int
     total_ms: int | None
 
@@ -59,12 +58,10 @@ _SUMS = f"""
     select adviser, count(distinct session_id) as sessions, count(*) as calls,
         count(failure) as failures, sum(cost_nanos) as nanos,
         {count_if("cost_nanos is null and calls > 0")} as unpriced, sum(recent) as recent_nanos,
-        {count_if("is_recent = 1 and cost_nanos is null and calls > 0")} as recent_unpriced,
         count(duration_ms) as timed, sum(duration_ms) as total_ms
     from (
         select {NAMED.format("turn.model")} as adviser, session_id, calls, failure, cost_nanos,
-            duration_ms, {flag("at >= :since")} as is_recent,
-            case when at >= :since then cost_nanos end as recent
+            duration_ms, case when at >= :since then cost_nanos end as recent
         from turn where role = 'reference'
     ) as advice
     group by adviser order by sum(cost_nanos) desc nulls last, adviser

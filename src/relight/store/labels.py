@@ -14,7 +14,6 @@ from relight.store.derive import outcomes, scores
 from relight.store.derive.skills import uses
 from relight.store.sql import Connection, list_values, set_meta
 
-LATEST = 2**63 - 1
 FITTED = "score_weights_fitted"
 # a person's labels only: the source's own outcome may rest on the same signs
 LABELLED = "select session_id, outcome from label where outcome in ('success', 'failure')"
@@ -86,18 +85,16 @@ def count_labels(store: Store) -> int:
     return len(store.query(LABELLED))
 
 
-def find_unlabelled(
-    store: Store, *, limit: int, before: int | None = None
-) -> list[UnlabelledSession]:
+def find_unlabelled(store: Store, *, limit: int) -> list[UnlabelledSession]:
     """Return the sessions whose outcome nobody and nothing says, newest first."""
     return store.read(
         UnlabelledSession,
         "select session.id, source || ':' || key as session_id, title, project, started_at,"
         " outcome_evidence as evidence, answer from session"
-        " where outcome = 'unknown' and root_id = session.id and started_at < ?"
+        " where outcome = 'unknown' and root_id = session.id and started_at is not null"
         " and not exists (select 1 from label where label.session_id = session.id)"
         " order by started_at desc, session.id limit ?",
-        (LATEST if before is None else before, limit),
+        (limit,),
     )
 
 

@@ -100,7 +100,7 @@ def report_advisers(store: Store) -> AdviserList:
     differences = _count_differences(store)
     sums = {row.adviser: row for row in sum_advisers(store, since=since) if row.adviser}
     for name in arms:  # one that was muted in all sessions so far made no call
-        sums.setdefault(name, AdviserSums(name, 0, 0, 0, None, 0, None, 0, 0, None))
+        sums.setdefault(name, AdviserSums(name, 0, 0, 0, None, 0, None, 0, None))
     found = [
         _make_report(row, month, arms.get(name, {}), differences.get(name, (0, 0)))
         for name, row in sums.items()
