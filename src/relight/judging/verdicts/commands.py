@@ -74,12 +74,9 @@ def _judge_missing(output: Output) -> Verdict | None:
 
 def _judge_end(output: Output, *, is_known: bool) -> Verdict:
     """The verdict on exit code 0, by the failures that a 0 may hide."""
-    good = OK_ZERO if is_known else OK_TEXT
-    if output.is_reader and (is_known or not _is_wordless(output)):
-        return good
-    bad = _find_first_failure(output) if output.is_reader else _find_hidden_failure(output)
+    bad = None if output.is_reader else _find_hidden_failure(output)
     if not bad:
-        return good
+        return OK_ZERO if is_known else OK_TEXT
     if tests := find_tests(output):
         return Verdict("ok", None, f"exit code 0, of the last stage only; {_TESTS[tests[0]]}")
     return make_error(None, bad, is_command=True)
@@ -96,19 +93,6 @@ def _find_hidden_failure(output: Output) -> str | None:
     if any(stage.program in zeroes for stage in output.stages):
         return find_bad_line(output, level="zero")
     return None
-
-
-def _find_first_failure(output: Output) -> str | None:
-    """The failure in the output of programs that print neither exceptions nor errors of others."""
-    raised = find_exception(output)
-    found = raised.line if raised else find_bad_line(output)
-    return None if found and read_rules().harmless.match(found) else found
-
-
-def _is_wordless(output: Output) -> bool:
-    rules = read_rules()
-    shown = [stage for stage in output.stages if stage.program not in rules.programs.neutral]
-    return bool(shown) and all(map(rules.is_wordless, shown))
 
 
 def _is_masked(output: Output) -> bool:
