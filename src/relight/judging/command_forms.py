@@ -2,14 +2,17 @@
 
 A form keeps what belongs to the project (the program, its action, its flags) and drops what belongs
 to one task: `timeout 60 python3 -m pytest -x tests/test_a.py` is `python3 -m pytest -x <path>`.
+The table of causes and commands by which lessons are read is `data/lessons.toml`.
 """
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from functools import cache, cached_property
 from pathlib import PurePosixPath
 
 from msgspec import Struct
 
+from relight import data
 from relight.judging.kinds import understand_call
 from relight.judging.shell import Stage, drop_documents, split_stages
 
@@ -32,6 +35,72 @@ _SCRIPT = re.compile(r"\.(?:py|sh|js|ts|rb|pl|mjs|cjs)\Z")
 _DOTTED = re.compile(r"[\w]+(?:\.\w+)+\Z")
 _PRIVATE = re.compile(r"(?:^|[\s=])[/~$]|\n|://|redacted")
 _PLAIN_VALUE = re.compile(r"[\w.:,-]{1,30}\Z")
+# foreign text must not end its own quotation
+_QUOTES = str.maketrans("`“”", "'''")
+
+
+class _Cause(Struct, frozen=True, forbid_unknown_fields=True):
+    kind: str
+    words: str
+    patterns: list[str]
+
+
+class _Names(Struct, frozen=True, forbid_unknown_fields=True):
+    own: str
+    affairs: str
+    affair_kinds: frozenset[str]
+
+
+class _Commands(Struct, frozen=True, forbid_unknown_fields=True):
+    around: frozenset[str]
+    looking: frozenset[str]
+    with_action: frozenset[str]
+    steps: list[str]
+
+
+class LessonTable(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+    """The whole of `lessons.toml`."""
+
+    causes: list[_Cause]
+    names: _Names
+    commands: _Commands
+
+    @cached_property
+    def patterns(self) -> list[tuple[str, re.Pattern[str]]]:
+        return [(row.kind, re.compile(one)) for row in self.causes for one in row.patterns]
+
+    @cached_property
+    def words(self) -> dict[str, str]:
+        return {row.kind: row.words for row in self.causes}
+
+    @cached_property
+    def own(self) -> re.Pattern[str]:
+        return re.compile(self.names.own)
+
+    @cached_property
+    def affairs(self) -> re.Pattern[str]:
+        return re.compile(self.names.affairs)
+
+    @cached_property
+    def steps(self) -> re.Pattern[str]:
+        return re.compile("|".join(self.commands.steps))
+
+
+@cache
+def read_table() -> LessonTable:
+    """Return the table of causes and commands."""
+    return data.read_table("lessons.toml", LessonTable)
+
+
+def describe_cause(kind: str, name: str) -> str:
+    """Return a cause in words.
+
+    >>> describe_cause("missing", "pytest")
+    'no module or command `pytest`'
+    """
+    if name == OWN:
+        return "a module that the session's own script names is missing"
+    return read_table().words[kind].format(name=name.translate(_QUOTES))
 
 
 class Form(Struct, frozen=True, kw_only=True):
@@ -56,14 +125,7 @@ class CommandLine(Struct, frozen=True):
     folder: str | None = None
 
 
-def read_command_line(
-    tool: str,
-    arguments: object,
-    *,
-    own: Collection[str],
-    is_own_name: re.Pattern[str],
-    with_action: Collection[str],
-) -> CommandLine | None:
+def read_command_line(tool: str, arguments: object, *, own: Collection[str]) -> CommandLine | None:
     """Return the command line of a call; None if it runs none. `own` are names the session made."""
     command = understand_call(tool, arguments).command
     if not command:
@@ -71,11 +133,7 @@ def read_command_line(
     text = drop_documents(command if isinstance(command, str) else str(command[-1]))[:LONGEST]
     own = {*own, *(name for path in find_made(text) for name in name_file(path))}
     stages = split_stages(command[:LONGEST] if isinstance(command, str) else command)
-    forms = tuple(
-        _make_form(stage, text, own=own, is_own_name=is_own_name, with_action=with_action)
-        for stage in stages
-        if stage.words
-    )
+    forms = tuple(_make_form(stage, text, own) for stage in stages if stage.words)
     settings = tuple(dict.fromkeys(_show_setting(*pair) for pair in _SETTING.findall(text)))
     folders = [one.words[1] for one in stages if one.program == "cd" and len(one.words) > 1]
     folder = folders[-1].rstrip("/") if folders else None
@@ -104,14 +162,8 @@ def _show_setting(name: str, value: str) -> str:
     return f"{name}={value}" if _PLAIN_VALUE.match(value) else f"{name}={MORE}"
 
 
-def _make_form(
-    stage: Stage,
-    text: str,
-    *,
-    own: Collection[str],
-    is_own_name: re.Pattern[str],
-    with_action: Collection[str],
-) -> Form:
+def _make_form(stage: Stage, text: str, own: Collection[str]) -> Form:
+    with_action = read_table().commands.with_action
     words = [word for word in stage.words if word]
     program, rest = _name_program(stage, words, text)
     base = program.rpartition("/")[2]
@@ -119,15 +171,16 @@ def _make_form(
     is_interpreter = bool(_RUNNER.fullmatch(base)) and " " not in program
     if is_interpreter and rest and _SCRIPT.search(rest[0]):
         script, rest = rest[0], rest[1:]
-        if is_own_word(script, own, is_own_name):
+        if is_own_word(script, own):
             program, is_own = f"{program} {OWN}", True
         else:
-            program = f"{program} {_shorten_path(script)}"
+            shown = f"{MORE}/{PurePosixPath(script).name}" if script.startswith("/") else script
+            program = f"{program} {shown}"
         targets = [script]
     else:
         targets = []
         if "/" in program and not program.startswith("/"):
-            is_own = is_own_word(program, own, is_own_name)
+            is_own = is_own_word(program, own)
             program = OWN if is_own else program
         elif program.startswith("/"):
             program = program if _PYTHON.fullmatch(program) else base
@@ -169,13 +222,14 @@ def _name_program(stage: Stage, words: Sequence[str], text: str) -> tuple[str, l
     return words[0], list(words[1:])
 
 
-def is_own_word(word: str, own: Collection[str], is_own_name: re.Pattern[str]) -> bool:
+def is_own_word(word: str, own: Collection[str]) -> bool:
     """True if a session made a file or a module of this name, or its name looks invented.
 
-    >>> is_own_word("/tmp/repro_1.py", (), re.compile("repro"))
+    >>> is_own_word("/tmp/repro_1.py", ())
     True
     """
-    return any(name in own or is_own_name.match(name) for name in _read_names(word))
+    invented = read_table().own
+    return any(name in own or invented.match(name) for name in _read_names(word))
 
 
 def _read_names(word: str) -> set[str]:
@@ -186,10 +240,6 @@ def _read_names(word: str) -> set[str]:
     if path.name == "__init__.py" or len(path.parts) > 1:
         names.add(path.parts[0])
     return {name for name in names if name}
-
-
-def _shorten_path(path: str) -> str:
-    return path if not path.startswith("/") else f"{MORE}/{PurePosixPath(path).name}"
 
 
 def share_targets(failed: Form, later: Form) -> bool:

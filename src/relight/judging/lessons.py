@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from relight.judging.lesson_table import describe_cause
+from relight.judging.command_forms import describe_cause
 from relight.judging.recoveries import Stumble
 from relight.judging.stumbles import SessionStumbles
 from relight.names import blake2b

@@ -7,9 +7,15 @@ import msgspec
 from msgspec import Struct
 
 from relight.chat.messages import read_arguments
-from relight.judging.command_forms import PATH, CommandLine, Form, is_own_word, share_targets
+from relight.judging.command_forms import (
+    PATH,
+    CommandLine,
+    Form,
+    is_own_word,
+    read_table,
+    share_targets,
+)
 from relight.judging.edits import HEAD, take_argument
-from relight.judging.lesson_table import read_table
 
 NEAR_CALLS = 8  # calls of the same tool after a failure in which a recovery is looked for
 
@@ -177,12 +183,7 @@ def _find_other_files(failed: ReadCall, between: Sequence[ReadCall]) -> str | No
         for path in (one.made if _is_making(one) else ())
         if one.call.label != "error"
     ]
-    table = read_table()
-    fixed = [
-        name
-        for name in names
-        if name not in targets and name and not is_own_word(name, (), table.own)
-    ]
+    fixed = [name for name in names if name not in targets and name and not is_own_word(name, ())]
     return "__init__.py" if "__init__.py" in fixed else next(iter(fixed), None)
 
 
@@ -195,15 +196,11 @@ def _is_making(seen: ReadCall) -> bool:
 
 
 def _find_tool_cure(failed: ReadCall, later: ReadCall, between: Sequence[ReadCall]) -> str | None:
-    before, after = (_read_names(one.call.arguments) for one in (failed, later))
+    before, after = (set(read_arguments(one.call.arguments) or {}) for one in (failed, later))
     if new := sorted(after - before):
         return f"with `{new[0]}`"
     others = [one.call.tool for one in between[1:-1] if one.call.label == "ok"]
     return f"`{others[-1]}` first" if others and others[-1] != later.call.tool else None
-
-
-def _read_names(arguments: object) -> set[str]:
-    return set(read_arguments(arguments) or {})
 
 
 def find_paths(arguments: object) -> set[str]:

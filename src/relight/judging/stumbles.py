@@ -15,13 +15,14 @@ from relight.judging.command_forms import (
     OWN,
     CommandLine,
     Form,
+    LessonTable,
     find_made,
     is_own_word,
     name_file,
     read_command_line,
+    read_table,
 )
 from relight.judging.kinds import understand_call
-from relight.judging.lesson_table import LessonTable, read_table
 from relight.judging.recoveries import ReadCall, Stumble, TriedCall, find_paths, recover
 from relight.judging.verdicts import read_call
 from relight.text import strip_hidden
@@ -49,8 +50,7 @@ class SessionStumbles(Struct, frozen=True):
 
 def find_stumbles(calls: Sequence[TriedCall]) -> SessionStumbles:
     """Return the stumbles among a session's calls, in their order."""
-    reader = _CallReader()
-    seen = [reader.read(call) for call in calls]
+    seen = list(_read_calls(calls))
     programs = dict.fromkeys(
         program
         for one in seen
@@ -74,35 +74,24 @@ def _name_programs(form: Form) -> tuple[str, ...]:
     return (*names, interpreter) if script and not script.startswith("-m") else names
 
 
-class _CallReader:
-    """Reads the calls of one session in order."""
-
-    def __init__(self) -> None:
-        self._own: frozenset[str] = frozenset()
-        self._gone: frozenset[str] = frozenset()
-        self._table = read_table()
-
-    def read(self, call: TriedCall) -> ReadCall:
-        line = read_command_line(
-            call.tool,
-            call.arguments,
-            own=self._own,
-            is_own_name=self._table.own,
-            with_action=self._table.commands.with_action,
-        )
-        form = _find_main(line, call, self._table) if line else None
+def _read_calls(calls: Sequence[TriedCall]) -> Iterator[ReadCall]:
+    """Yield the calls of one session in order, as they are read."""
+    own: frozenset[str] = frozenset()
+    gone: frozenset[str] = frozenset()
+    for call in calls:
+        line = read_command_line(call.tool, call.arguments, own=own)
+        form = _find_main(line, call) if line else None
         made = tuple(_find_made(call, line)) if call.label != "error" or line else ()
-        seen = ReadCall(call, line, form, self._own, self._gone, made)
-        if made:
-            self._own |= {name for path in made for name in name_file(path)}
+        yield ReadCall(call, line, form, own, gone, made)
+        own |= {name for path in made for name in name_file(path)}
         if line and " rm " in f" {line.text} ":
-            gone = (one.targets for one in line.forms if one.program in ("rm", "git rm"))
-            self._gone |= {PurePosixPath(name).name for some in gone for name in some}
-        return seen
+            removed = (one.targets for one in line.forms if one.program in ("rm", "git rm"))
+            gone |= {PurePosixPath(name).name for some in removed for name in some}
 
 
-def _find_main(line: CommandLine, call: TriedCall, table: LessonTable) -> Form | None:
+def _find_main(line: CommandLine, call: TriedCall) -> Form | None:
     """The program that a call is about: the one that its evidence names, or the last real one."""
+    table = read_table()
     forms = [one for one in line.forms if one.program not in table.commands.around]
     if not forms:
         return line.forms[-1] if line.forms else None
@@ -152,15 +141,15 @@ def _judge(seen: ReadCall) -> Stumble | None:
             names.update(_WORDS.findall(call.evidence or ""))
         if names & (seen.own | seen.gone):
             return None
-        if kind == "no_path" and is_own_word(name, (), table.own):
+        if kind == "no_path" and is_own_word(name, ()):
             return None
         if kind == "no_path" and name in seen.form.targets:
             return None  # a path that the agent guessed
-    if kind == "missing" and is_own_word(name, (), table.own):
+    if kind == "missing" and is_own_word(name, ()):
         name = OWN
     return Stumble(
         kind=kind,
-        name=_normalise(name, seen, table),
+        name=_normalise(name, seen),
         program=program,
         form=seen.form.text,
         step=call.step,
@@ -175,7 +164,7 @@ def _judge_tool(seen: ReadCall) -> Stumble | None:
     if understand_call(call.tool, call.arguments).meaning in ("read", "write"):
         return None  # a guessed path, or the session's own edit
     message = strip_hidden((call.evidence or call.result).strip()).split("\n")[0]
-    message = _normalise(_DIGITS.sub("<n>", message), seen, read_table()).strip()
+    message = _normalise(_DIGITS.sub("<n>", message), seen).strip()
     if not message:
         return None
     return Stumble(
@@ -203,12 +192,12 @@ def _find_cause(call: TriedCall, table: LessonTable) -> tuple[str, str]:
     return "failed", evidence or (lines[-1] if lines else "")
 
 
-def _normalise(name: str, seen: ReadCall, table: LessonTable) -> str:
+def _normalise(name: str, seen: ReadCall) -> str:
     """Return a cause's name without paths, numbers and the session's own names."""
     text = _ABSOLUTE.sub(lambda found: f"{MORE}/{PurePosixPath(found[0]).name}", name)
 
     def hide(found: re.Match[str]) -> str:
-        is_own = is_own_word(found[1], seen.own, table.own)
+        is_own = is_own_word(found[1], seen.own)
         return found[0].replace(found[1], OWN) if is_own else found[0]
 
     text = _QUOTED.sub(hide, text)

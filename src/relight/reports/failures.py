@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.errors import RelightError
-from relight.judging.lesson_table import describe_cause
+from relight.judging.command_forms import describe_cause
 from relight.judging.lessons import find_stumbled
 from relight.reports.failed_work import (
     FailedReport,

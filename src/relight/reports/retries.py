@@ -76,24 +76,23 @@ def judge_retry(
         category = "permanent"
     next_at, allowed_at = read_time(next_run_at), read_time(retry_at)
     at = None if next_at is None else format_moment(next_at, timezone)
+    can = "it is not known whether another run can help"
+    if category == "temporary":
+        can = "temporary: another run can help"
+    is_late = is_overdue(next_at, now=now)
     if row and category == "permanent":
-        is_ahead = at and not is_overdue(next_at, now=now)
-        who = f"the next run at {at}" if is_ahead else "another run"
+        who = f"the next run at {at}" if at and not is_late else "another run"
         words = f"permanent: {who} will fail too until {row.remedy}"
-    elif is_overdue(next_at, now=now):
-        can = {"temporary": "temporary: another run can help"}.get(
-            category, "it is not known whether another run can help"
-        )
+    elif is_late:
         words = f"{can}; the next is overdue: its scheduler has not begun that of {at}"
     elif at is None:
-        words = {"temporary": "temporary: another run can help"}.get(
-            category, "it is not known whether another run can help"
-        )
-        words += ", and none is scheduled"
-    elif category == "temporary":
-        words = f"temporary: tried again at {at}"
+        words = f"{can}, and none is scheduled"
     else:
-        words = f"it is not known whether another run can help; the next is at {at}"
+        words = (
+            f"temporary: tried again at {at}"
+            if category == "temporary"
+            else f"{can}; the next is at {at}"
+        )
     if allowed_at is not None and (next_at is None or allowed_at > next_at):
         until = format_moment(allowed_at, timezone)
         words = f"temporary: tried again at the first of its times after {until}"

@@ -21,13 +21,13 @@ from relight.reports.comparison.pairing import (
     RECENT_DAYS,
     DealtRuns,
     Pairing,
-    Place,
     Reason,
     Work,
     forecast_pair,
     list_shared,
     mark_dealt,
     measure_pace,
+    split_models,
 )
 from relight.reports.comparison.sentences import count_of
 from relight.stats.canary import forecast
@@ -212,7 +212,7 @@ def _make_item(
     question: _Question, kind: str, *, name: str, cells: Sequence[RunCell]
 ) -> SavingItem | None:
     """Return an item with the cheaper models that ran it; None if it rests."""
-    work = _split_models(cells)
+    work = split_models(cells)
     recent = {model: sum(one.recent for one in own.values()) for model, own in work.items()}
     costs = {one: _sum_month(own) or 0.0 for one, own in work.items()}
     model = question.in_use.get(name) if kind == "job" else None
@@ -246,7 +246,7 @@ def _add_untried(
     others: Sequence[str],
 ) -> SavingItem:
     """Return an item with the models that did not run it and have the lowest prices."""
-    work = _split_models(cells)
+    work = split_models(cells)
     own, use = work[item.model], uses.get(item.model)
     if use is None or not use.worth_usd or not _sum_month(own):
         return item
@@ -255,13 +255,6 @@ def _add_untried(
     priced = [_make_untried(question, name, own=own, use=use, pace=pace) for name in names]
     cheaper = _order([one for one in priced if one is not None])
     return replace(item, candidates=_order([*item.candidates, *cheaper[:MOST_UNTRIED]]))
-
-
-def _split_models(cells: Sequence[RunCell]) -> dict[str | None, dict[Place, RunCell]]:
-    work: dict[str | None, dict[Place, RunCell]] = {}
-    for cell in cells:
-        work.setdefault(cell.model, {})[cell.job, cell.project] = cell
-    return work
 
 
 def _order(candidates: Sequence[SavingCandidate]) -> list[SavingCandidate]:

@@ -17,6 +17,7 @@ from relight.reports.comparison.pairing import (
     estimate_pair,
     judge_pair,
     mark_dealt,
+    split_models,
 )
 from relight.reports.comparison.sentences import describe_pair, is_long, name_model
 from relight.stats.odds import MARGIN
@@ -357,9 +358,7 @@ def _pair(cells: Sequence[RunCell], arms: Sequence[ModelArm], judge: Judge) -> l
     """Pair the costliest model that has known outcomes with each of the cheaper ones."""
     named = [arm for arm in arms if arm.model is not None]
     first = next((n for n, arm in enumerate(named) if arm.success_rate is not None), len(named))
-    work: dict[str | None, dict[Place, RunCell]] = {}
-    for cell in cells:
-        work.setdefault(cell.model, {})[cell.job, cell.project] = cell
+    work = split_models(cells)
     pairs = []
     for arm in named[first + 1 :]:
         dear, cheap = work[named[first].model], work[arm.model]

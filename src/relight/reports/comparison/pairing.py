@@ -92,6 +92,14 @@ class Pairing(Struct, frozen=True, kw_only=True):
     sentence: str = ""
 
 
+def split_models(cells: Iterable[RunCell]) -> dict[str | None, dict[Place, RunCell]]:
+    """Return the runs of each model by job and project."""
+    work: dict[str | None, dict[Place, RunCell]] = {}
+    for cell in cells:
+        work.setdefault(cell.model, {})[cell.job, cell.project] = cell
+    return work
+
+
 def judge_pair(a: Work, b: Work, *, margin: float) -> Pairing:
     """Return the verdict on B against A alone: quick enough for a list of skills."""
     places = sorted({*a, *b}, key=lambda one: (one[0] is None, one[0] or "", one[1] or ""))
