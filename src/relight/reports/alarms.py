@@ -27,6 +27,7 @@ from relight.store.alarms import (
     read_last_look,
 )
 from relight.store.queries.run_series import RunFact, SeriesRun, read_run_facts
+from relight.store.sql import group_rows
 from relight.text import dollars, join_words
 from relight.times import read_time, write_time
 
@@ -64,9 +65,7 @@ def find_changes(
     near = runs[max(0, center - BESIDE) : center + BESIDE]
     center -= max(0, center - BESIDE)
     sessions = sorted({run.session_id for run in near if run.session_id is not None})
-    facts: dict[int, list[RunFact]] = {}
-    for fact in read_run_facts(store, sessions):
-        facts.setdefault(fact.session_id, []).append(fact)
+    facts = group_rows(read_run_facts(store, sessions), lambda one: one.session_id)
     found = []
     for kind, name, values in _list_values(near, facts, has_model=has_model):
         switch = find_switch(values, center)

@@ -15,7 +15,7 @@ from relight.store import Store
 from relight.store.queries.costs import OtherSessions, sum_sessions_since
 from relight.store.queries.filters import Filter
 from relight.store.queries.runs import RunReport, read_runs
-from relight.store.sql import add_known
+from relight.store.sql import add_known, group_rows
 from relight.text import join_words
 from relight.times import format_moment, read_time, write_time
 
@@ -119,9 +119,7 @@ def read_brief(
 
 def group_causes(failed: Sequence[FailedWork]) -> list[BriefCause]:
     """Return failures by cause, newest first in each; the cause with most failures comes first."""
-    alike: dict[tuple[str, str], list[FailedWork]] = {}
-    for one in failed:
-        alike.setdefault((one.kind, one.cause), []).append(one)
+    alike = group_rows(failed, lambda one: (one.kind, one.cause))
     found = [_show_cause(own) for own in alike.values()]
     return sorted(found, key=lambda one: -(one.runs + one.sessions))
 

@@ -18,7 +18,7 @@ from relight.store.queries.failed_work import (
     tally_failed,
 )
 from relight.store.queries.filters import Filter
-from relight.store.sql import add_known, take_fields
+from relight.store.sql import add_known, group_rows, take_fields
 from relight.text import count, dollars, join_words
 from relight.times import write_time
 
@@ -112,9 +112,7 @@ def read_failed_work(
     `slots` are the next times of jobs that must wait longer than until their stored next time.
     """
     groups = group_failed(store, chosen)
-    alike: dict[Cause, list[FailedGroup]] = {}
-    for group in groups:
-        alike.setdefault(_find_cause(group), []).append(group)
+    alike = group_rows(groups, _find_cause)
     causes = [_show_cause(cause, own) for cause, own in alike.items()]
     causes.sort(key=lambda one: -(one.runs + one.sessions))
     runs = list_failed_work(store, chosen, limit=NEWEST, slots=slots)
@@ -213,10 +211,7 @@ def _show_work(row: FailedRow, timezone: str) -> FailedWork:
 
 
 def _add_up(groups: Sequence[FailedTally]) -> FailedTotals:
-    jobs: dict[str | None, list[FailedTally]] = {}
-    for group in groups:
-        if group.what == "run":
-            jobs.setdefault(group.job, []).append(group)
+    jobs = group_rows((one for one in groups if one.what == "run"), lambda one: one.job)
     # in the order of the groups: the newest failure comes first
     failed = [
         FailedJob(

@@ -7,6 +7,7 @@ their price only: the tokens of the model in use at the other's price.
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import Literal
 from zoneinfo import ZoneInfo
 
@@ -39,6 +40,7 @@ from relight.store.queries.comparison import RunCell, read_job_cells, read_skill
 from relight.store.queries.filters import Filter
 from relight.store.queries.sums import GroupSums
 from relight.store.queries.totals import read_models, sum_jobs, sum_skills
+from relight.store.sql import group_rows
 from relight.text import dollars, plural
 
 # untried models: those used in these days, so many for an item, if they are clearly cheaper
@@ -147,7 +149,9 @@ def read_savings(
         ("skill", read_skill_cells(store, None, since=since)),
     ):
         uses = _read_uses(store, kind, first_day)
-        for name, own in _split(cells, kind).items():
+        for name, own in group_rows(cells, attrgetter(kind)).items():
+            if name is None:
+                continue
             others = [*models, *_list_models(known, own)]
             item = _make_item(question, kind, name=name, cells=own)
             if item is not None:
@@ -172,15 +176,6 @@ def _describe_days(days: int | None) -> str:
     if days is None:
         return ""
     return f", {plural(days, 'day')}" if days <= 2 * 365 else f", {days / 365:.0f} years"
-
-
-def _split(cells: Sequence[RunCell], kind: str) -> dict[str, list[RunCell]]:
-    items: dict[str, list[RunCell]] = {}
-    for cell in cells:
-        name = cell.job if kind == "job" else cell.skill
-        if name is not None:
-            items.setdefault(name, []).append(cell)
-    return items
 
 
 def _read_uses(store: Store, kind: str, first_day: str) -> dict[str, dict[str | None, _Use]]:

@@ -26,6 +26,7 @@ from relight.store.queries.filters import Filter
 from relight.store.queries.sessions import FoundSession, read_facts
 from relight.store.queries.steps import TraceCall
 from relight.store.search_index import FoundTexts, find_matching, find_missing_share, has_match
+from relight.store.sql import group_rows
 from relight.text import join_words
 from relight.times import write_time
 
@@ -163,11 +164,8 @@ def rank_sessions(found: Iterable[FoundTexts]) -> list[RankedSession]:
     """
     found = list(found)
     newest = max((one.started_at or 0 for one in found), default=0)
-    by_session: dict[int, list[FoundTexts]] = {}
-    for one in found:
-        by_session.setdefault(one.session_id, []).append(one)
     ranked = []
-    for session_id, some in by_session.items():
+    for session_id, some in group_rows(found, lambda one: one.session_id).items():
         age = newest - (some[0].started_at or 0)
         kinds = frozenset(KINDS[one.kind] for one in some)
         score = max(map(WEIGHTS.__getitem__, kinds)) * 0.5 ** (age / HALF_LIFE_MS)

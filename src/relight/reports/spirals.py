@@ -1,6 +1,6 @@
 """Spirals: a tool that failed again and again in a session, and what that cost."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -13,6 +13,7 @@ from relight.store.queries import spirals as queries
 from relight.store.queries.failures import find_failing_sessions
 from relight.store.queries.filters import Filter
 from relight.store.queries.spirals import SpiralCall, UsagePool
+from relight.store.sql import group_rows
 from relight.times import write_time
 
 
@@ -85,10 +86,11 @@ def number_spirals(store: Store, session_id: int) -> dict[int, int]:
 def _find_all(store: Store, sessions: Sequence[int]) -> dict[int, list[SessionSpiral]]:
     """Return the spirals of each of these sessions, in the order they began."""
     # calls of other tools neither are in a spiral nor end one
-    calls = _group_calls(queries.read_judged_calls(store, sessions, least=SPIRAL_MINIMUM))
+    judged = queries.read_judged_calls(store, sessions, least=SPIRAL_MINIMUM)
+    calls = group_rows(judged, lambda call: call.session_id)
     loose = [one for one, own in calls.items() if any(call.turn_id is None for call in own)]
     # but their number says which part of a sum each call has
-    calls |= _group_calls(queries.read_judged_calls(store, loose))
+    calls |= group_rows(queries.read_judged_calls(store, loose), lambda call: call.session_id)
     pools = {pool.session_id: pool for pool in queries.read_pools(store, loose)}
     return {
         session_id: [
@@ -96,13 +98,6 @@ def _find_all(store: Store, sessions: Sequence[int]) -> dict[int, list[SessionSp
         ]
         for session_id, own in calls.items()
     }
-
-
-def _group_calls(calls: Iterable[SpiralCall]) -> dict[int, list[SpiralCall]]:
-    found: dict[int, list[SpiralCall]] = {}
-    for call in calls:
-        found.setdefault(call.session_id, []).append(call)
-    return found
 
 
 def _judge_calls(calls: Sequence[SpiralCall], pool: UsagePool | None) -> list[JudgedCall]:

@@ -11,7 +11,7 @@ for one engine only: `same`, `differs`, `like`, `greatest`, `least`.
 """
 
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import islice
@@ -25,6 +25,8 @@ from msgspec.structs import astuple
 from relight.errors import RefusedValueError, StoreError, UnavailableError
 
 S = TypeVar("S", bound=Struct)
+R = TypeVar("R")
+K = TypeVar("K", bound=Hashable)
 META = "select value from meta where key = ?"
 # errors whose cause lies in the database, not in the values to be written
 TROUBLE = (sqlite3.OperationalError, sqlite3.DatabaseError)
@@ -251,6 +253,14 @@ def list_marks(items: Collection[Any]) -> str:
     ('?, ?', 'null')
     """
     return ", ".join("?" * len(items)) or "null"
+
+
+def group_rows(rows: Iterable[R], find_key: Callable[[R], K]) -> dict[K, list[R]]:
+    """Return rows by a key, in the order in which each key comes first."""
+    groups: dict[K, list[R]] = {}
+    for row in rows:
+        groups.setdefault(find_key(row), []).append(row)
+    return groups
 
 
 def add_known(values: Iterable[float | None]) -> float | None:

@@ -28,6 +28,7 @@ from relight.store.queries import comparison as queries
 from relight.store.queries.comparison import RunCell
 from relight.store.queries.runs import find_job_names
 from relight.store.queries.skills import list_skills, list_skills_of_job, read_versions_used
+from relight.store.sql import group_rows
 from relight.text import join_words, plural
 from relight.times import take_time
 
@@ -56,9 +57,7 @@ class ModelArm(Struct, frozen=True, kw_only=True):
 
 def make_arms(cells: Sequence[RunCell]) -> list[ModelArm]:
     """Return the models, the costliest first; those without a known cost may be free."""
-    models: dict[str | None, list[RunCell]] = {}
-    for cell in cells:
-        models.setdefault(cell.model, []).append(cell)
+    models = group_rows(cells, lambda cell: cell.model)
     arms = [_make_arm(model, own) for model, own in models.items()]
     return sorted(
         arms,
@@ -270,11 +269,9 @@ def compare_job(
 def compare_jobs(store: Store, *, margin: float = MARGIN, now: object = None) -> JobComparisons:
     """Compare the models of every job that ran on two or more."""
     at = _find_moment(store, now)
-    jobs: dict[str, list[RunCell]] = {}
-    for cell in queries.read_job_cells(store, None, since=_since(at)):
-        jobs.setdefault(cell.job or "", []).append(cell)
+    every = queries.read_job_cells(store, None, since=_since(at))
     found = []
-    for job, cells in jobs.items():
+    for job, cells in group_rows(every, lambda cell: cell.job or "").items():
         one = _compare(store, cells, cells[0].name or job, models=None, margin=margin, now=at)
         found.append(replace(one, job=job))
     return JobComparisons([one for one in found if one.pairs])
@@ -282,12 +279,11 @@ def compare_jobs(store: Store, *, margin: float = MARGIN, now: object = None) ->
 
 def judge_skills(store: Store, only: Container[str]) -> dict[str, SkillVerdict]:
     """Return the verdict on each of these skills that ran on two models, without estimates."""
-    skills: dict[str, list[RunCell]] = {}
-    for cell in queries.read_skill_cells(store, None, since=0):
-        if cell.skill is not None and cell.skill in only:
-            skills.setdefault(cell.skill, []).append(cell)
+    every = queries.read_skill_cells(store, None, since=0)
     verdicts = {}
-    for skill, cells in skills.items():
+    for skill, cells in group_rows(every, lambda cell: cell.skill).items():
+        if skill is None or skill not in only:
+            continue
         pairs = _pair(cells, make_arms(cells), lambda a, b: judge_pair(a, b, margin=MARGIN))
         if pair := _choose_pair(pairs):
             verdicts[skill] = SkillVerdict(pair.model, pair.against, pair.verdict)

@@ -19,6 +19,7 @@ from relight.stats.rates import (
 )
 from relight.store import Store
 from relight.store.queries.skills import SkillDay, read_days
+from relight.store.sql import group_rows
 from relight.times import day_reader, take_time, write_time
 
 ALPHA = 0.3
@@ -99,9 +100,7 @@ def query_skill_ema(
 
 def group_days(found: Iterable[SkillDay]) -> dict[SkillModel, list[SkillDay]]:
     """Return the days of each skill and model, the last used first."""
-    groups: dict[SkillModel, list[SkillDay]] = {}
-    for day in found:
-        groups.setdefault((day.skill_name, day.model), []).append(day)
+    groups = group_rows(found, lambda day: (day.skill_name, day.model))
     last = {key: max(day.last_at for day in days) for key, days in groups.items()}
     ranked = sorted(groups, key=lambda key: (-last[key], key[0], key[1] or ""))
     return {key: groups[key] for key in ranked}
