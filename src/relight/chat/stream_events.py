@@ -1,6 +1,5 @@
 """The events of a stream, decoded all at once where their data are lines, as nearly always."""
 
-import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Literal, TypeAlias
@@ -17,7 +16,6 @@ ENDED = b'{"done":true}'
 EDGE = 3
 # stands between the data of two events
 BETWEEN = b"\n\ndata: "
-_WORDS = re.compile(rb'"content": ?("(?:[^"\\]|\\.)*")')
 
 
 class WordsDelta(Struct, gc=False):
@@ -42,9 +40,7 @@ class WordsChunk(Struct, gc=False):
     error: None = None
 
 
-_decode_text = msgspec.json.Decoder(WordsChunk).decode
 _decode_texts = msgspec.json.Decoder(list[WordsChunk]).decode
-_decode_strings = msgspec.json.Decoder(list[str]).decode
 # the formats of which only a few fields are decoded
 DECODERS: dict[WireFormat, Callable[[bytes], Sequence[Any]]] = {
     "chat": msgspec.json.Decoder(list[ChatChunk]).decode
@@ -58,9 +54,8 @@ def decode_events(name: WireFormat, stream: bytes) -> Events:
     """The events of a stream. Nearly always the data of an event is one line."""
     decode: Callable[[bytes], Sequence[object]] = DECODERS.get(name, msgspec.json.decode)
     if name == "chat":
-        for decode_chunks in (_decode_alike, _decode_words):
-            with suppress(*UNREADABLE):
-                return decode_chunks(stream)
+        with suppress(*UNREADABLE):
+            return _decode_words(stream)
     for split in (_split_plain, _split_lines):
         data = split(stream)
         with suppress(*UNREADABLE):
@@ -73,31 +68,6 @@ def decode_events(name: WireFormat, stream: bytes) -> Events:
     return data, events
 
 
-def _decode_alike(stream: bytes) -> Events:
-    """The chunks of an answer in words; those in the middle have only words to add.
-
-    Raise if they differ in more. Nothing but their words is decoded, in half the time.
-    """
-    begin = _strip_first(stream).split(BETWEEN, EDGE)
-    middle, *end = begin.pop().rsplit(BETWEEN, EDGE)
-    found = _WORDS.search(middle)
-    if len(begin) < EDGE or len(end) < EDGE or found is None:
-        raise msgspec.ValidationError("there are too few chunks of words")
-    before, after = middle[: found.start(1)], middle[found.end(1) :].partition(BETWEEN)[0]
-    # other words in the same place must be what the chunk says, and all that it says
-    if _decode_text(b'%b"?"%b' % (before, after)).choices[0].delta.content != "?":
-        raise msgspec.ValidationError("the words stand in another place")
-    # what a chunk has beside this stays in it, and is no string
-    split = middle.removesuffix(after).split(after + BETWEEN)
-    quoted = [one.removeprefix(before) for one in split]
-    # no string has a line break in it, so none can begin in one chunk and end in another
-    words = _decode_strings(b"[%b]" % b"\n,".join(quoted))
-    if len(words) != len(quoted):
-        raise msgspec.ValidationError("the chunks differ in more than words")
-    first = next((place for place, text in enumerate(words) if text), 0)
-    return _join_words(begin, words, before + quoted[first] + after, end)
-
-
 def _decode_words(stream: bytes) -> Events:
     """The chunks of an answer in words.
 
@@ -108,19 +78,15 @@ def _decode_words(stream: bytes) -> Events:
     words = [one.choices[0].delta.content for one in _decode_texts(b"[%b]" % b",".join(middle))]
     if not words or len(words) != len(middle):
         raise msgspec.ValidationError("there are too few chunks of words")
-    first = next((place for place, text in enumerate(words) if text), 0)
-    return _join_words(begin, words, middle[first], end)
-
-
-def _join_words(begin: list[bytes], words: list[str], first: bytes, end: list[bytes]) -> Events:
-    """The chunks at both ends, and one of all words between them; `first` has the first words."""
     decode = DECODERS["chat"]
     chunks = decode(b"[%b]" % b",".join(begin))
     if not any(one.id and one.model for one in chunks):
         raise msgspec.ValidationError("the facts come later")
-    middle = ChatChunk(choices=[StreamChoice(delta=StreamDelta("".join(words)))])
+    # one chunk of all words, with the data of the first that has any
+    joined = ChatChunk(choices=[StreamChoice(delta=StreamDelta("".join(words)))])
+    first = next((data for data, text in zip(middle, words, strict=True) if text), middle[0])
     last = decode(b"[%b]" % b",".join(_mark_end(end)))
-    return [*begin, first, *end], [*chunks, middle, *last]
+    return [*begin, first, *end], [*chunks, joined, *last]
 
 
 def _mark_end(data: list[bytes]) -> list[bytes]:
@@ -129,11 +95,7 @@ def _mark_end(data: list[bytes]) -> list[bytes]:
 
 def _split_plain(stream: bytes) -> list[bytes]:
     """The data of events that have nothing else, as most servers write them."""
-    return _strip_first(stream).split(BETWEEN)
-
-
-def _strip_first(stream: bytes) -> bytes:
-    return stream.strip().removeprefix(b"data: ")
+    return stream.strip().removeprefix(b"data: ").split(BETWEEN)
 
 
 def _split_lines(stream: bytes) -> list[bytes]:

@@ -4,8 +4,8 @@ Row ids are hashes of the agent's own ids, so each event of the tape finds its r
 without a search. Numbers of steps come from this order, which only grows at its end.
 """
 
-from collections.abc import Callable, Container, Sequence
-from typing import Any, Literal
+from collections.abc import Container, Sequence
+from typing import Literal
 
 from msgspec import Struct
 
@@ -68,39 +68,27 @@ class Conversation:
         self._seen: set[tuple[str, int | None, int]] = set()
         # the model call that wrote the summary of the next compaction
         self._summary: int | None = None
-        self._takers: dict[type, Callable[[Any], None]] = {
-            Said: self._take_said,
-            Called: self._take_called,
-            ToolCall: self._take_whole_call,
-            Measured: self._take_measured,
-            Returned: self._take_returned,
-            Turn: self._take_turn,
-            Attributed: self._take_attributed,
-            Compacted: self._take_compaction,
-        }
 
     def take(self, event: Event) -> None:
         """Add an event; those of other sessions, and facts without a place, change nothing."""
-        taker = self._takers.get(type(event))
-        if taker is not None:
-            taker(event)
-
-    def _take_called(self, event: Called) -> None:
-        if event.call.session == self.session:
-            self._take_call(event.call, event.answer)
-
-    def _take_whole_call(self, call: ToolCall) -> None:
-        if call.session == self.session:
-            self._take_call(call, None)
-            self._close(call.name or call.key, _as_result(call))
-
-    def _take_measured(self, event: Measured) -> None:
-        if item := self._open.get(event.name):
-            item.exit_code = event.exit_code
-
-    def _take_returned(self, event: Returned) -> None:
-        if event.session == self.session and event.name is not None:
-            self._close(event.name, event)
+        match event:
+            case Said():
+                self._take_said(event)
+            case Called() if event.call.session == self.session:
+                self._take_call(event.call, event.answer)
+            case ToolCall() if event.session == self.session:
+                self._take_call(event, None)
+                self._close(event.name or event.key, _as_result(event))
+            case Measured() if item := self._open.get(event.name):
+                item.exit_code = event.exit_code
+            case Returned() if event.session == self.session and event.name is not None:
+                self._close(event.name, event)
+            case Turn():
+                self._take_turn(event)
+            case Attributed():
+                self._take_attributed(event)
+            case Compacted():
+                self._take_compaction(event)
 
     def _take_attributed(self, event: Attributed) -> None:
         turn = self._find_turn(event.turn)

@@ -7,7 +7,7 @@ import csv
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO, Literal
@@ -74,10 +74,17 @@ def export_sessions(
     total = count_roots(store, wanted) if progress else 0
     with ExitStack() as stack:
         files = [stack.enter_context(open_target(name, force=force)) for name in names]
-        write = _write_lines if format == "jsonl" else _write_tables(table, files, done)
+        tables: dict[Table, BinaryIO] = {}
+        if format == "csv":
+            tables = dict(zip(TABLES if table is None else (table,), files, strict=True))
+        for one, file in tables.items():
+            done.bytes += _write_rows(file, [COLUMNS[one]])
         for number, family in enumerate(list_families(store, wanted), start=1):
             for session_id in family:
-                write(store, session_id, files, done)
+                if tables:
+                    _write_tables(store, session_id, tables, done)
+                else:
+                    _write_line(store, session_id, files[0], done)
             if progress is not None:
                 progress(number, max(total, number))
     return done
@@ -124,15 +131,10 @@ def open_target(name: str, *, force: bool) -> Iterator[BinaryIO]:
             raise RelightError(f"{name} was made meanwhile", "`--force` replaces it") from error
 
 
-Write = Callable[[Store, int, Sequence[BinaryIO], ExportSummary], None]
-
-
-def _write_lines(
-    store: Store, session_id: int, files: Sequence[BinaryIO], done: ExportSummary
-) -> None:
+def _write_line(store: Store, session_id: int, file: BinaryIO, done: ExportSummary) -> None:
     made = write_session_line(store, session_id)
-    files[0].write(made.line)
-    files[0].write(b"\n")
+    file.write(made.line)
+    file.write(b"\n")
     done.sessions += 1
     done.turns += made.turns
     done.tool_calls += made.calls
@@ -141,29 +143,21 @@ def _write_lines(
     done.silent_sessions += not made.has_texts
 
 
-def _write_tables(table: Table | None, files: Sequence[BinaryIO], done: ExportSummary) -> Write:
-    """Write the names of columns; return what writes a session."""
-    tables = TABLES if table is None else (table,)
-    for one, file in zip(tables, files, strict=True):
-        done.bytes += _write_rows(file, [COLUMNS[one]])
-
-    def write(
-        store: Store, session_id: int, files: Sequence[BinaryIO], done: ExportSummary
-    ) -> None:
-        found = read_session_tables(store, session_id)
-        name = found.facts.session_id
-        rows: dict[Table, list[tuple[object, ...]]] = {
-            "sessions": [(*astuple(found.facts), *astuple(found.figures))],
-            "turns": [(name, *astuple(turn)) for turn in found.turns],
-            "calls": [(name, *(getattr(one, c) for c in CALL_COLUMNS)) for one in found.calls],
-        }
-        for one, file in zip(tables, files, strict=True):
-            done.bytes += _write_rows(file, rows[one])
-        done.sessions += 1
-        done.turns += len(found.turns)
-        done.tool_calls += len(found.calls)
-
-    return write
+def _write_tables(
+    store: Store, session_id: int, tables: Mapping[Table, BinaryIO], done: ExportSummary
+) -> None:
+    found = read_session_tables(store, session_id)
+    name = found.facts.session_id
+    rows: dict[Table, list[tuple[object, ...]]] = {
+        "sessions": [(*astuple(found.facts), *astuple(found.figures))],
+        "turns": [(name, *astuple(turn)) for turn in found.turns],
+        "calls": [(name, *(getattr(one, c) for c in CALL_COLUMNS)) for one in found.calls],
+    }
+    for table, file in tables.items():
+        done.bytes += _write_rows(file, rows[table])
+    done.sessions += 1
+    done.turns += len(found.turns)
+    done.tool_calls += len(found.calls)
 
 
 def _write_rows(file: BinaryIO, rows: Iterable[Sequence[object]]) -> int:

@@ -168,8 +168,7 @@ def _counts(pair: Pairing) -> str:
     shared = list_shared(pair.jobs)
     if 1 < len(shared) <= LISTED_JOBS:
         return _count_jobs(pair, shared)
-    ours = count_of(pair.successes, pair.failures)
-    theirs = count_of(pair.against_successes, pair.against_failures)
+    ours, theirs = _count_both(pair)
     where = f" in {len(shared)} jobs" if len(shared) > 1 else ""
     return f"{ours} succeeded{where} ({name_model(pair.against)}: {theirs})"
 
@@ -178,18 +177,19 @@ def _settled(pair: Pairing) -> str:
     """Return the counts of a settled pair and its interval."""
     if len(list_shared(pair.jobs)) > 1:
         return f"{_counts(pair)}; job by job it is {_bound(pair)}"
-    ours = count_of(pair.successes, pair.failures)
-    theirs = count_of(pair.against_successes, pair.against_failures)
+    ours, theirs = _count_both(pair)
     return f"{ours} succeeded, {name_model(pair.against)} {theirs} ({_bound(pair)})"
 
 
 def _count_jobs(pair: Pairing, jobs: Sequence[JobPair]) -> str:
     other = name_model(pair.against)
-    return ", ".join(
-        f"{count_of(job.successes, job.failures)} in {job.name}"
-        f" ({other}: {count_of(job.against_successes, job.against_failures)})"
-        for job in jobs
-    )
+    counts = [(job.name, *_count_both(job)) for job in jobs]
+    return ", ".join(f"{ours} in {name} ({other}: {theirs})" for name, ours, theirs in counts)
+
+
+def _count_both(one: Pairing | JobPair) -> tuple[str, str]:
+    ours = count_of(one.successes, one.failures)
+    return ours, count_of(one.against_successes, one.against_failures)
 
 
 def count_of(successes: int, failures: int) -> str:
