@@ -12,25 +12,10 @@ from msgspec.structs import replace
 
 from relight.reports.alarms import METRICS, Metric, find_changes, list_jobs, list_models
 from relight.stats import alarms as detectors
-from relight.stats.alarms import (
-    FEWEST_RUNS,
-    SeriesChange,
-    find_cost_limit,
-    find_failure_limit,
-    find_more_failures,
-)
+from relight.stats.alarms import FEWEST_RUNS, SeriesChange
 from relight.store import Store
-from relight.store.alarms import (
-    AlarmRow,
-    SeenRuns,
-    add_alarm,
-    count_ended_runs,
-    find_last_alarm,
-    has_new_runs,
-    read_last_look,
-    update_alarm,
-    write_seen,
-)
+from relight.store import alarms as queries
+from relight.store.alarms import AlarmRow, SeenRuns
 from relight.store.queries.run_series import SeriesRun, read_job_series, read_model_series
 
 # the newest runs of a series that are looked at
@@ -50,9 +35,9 @@ class _Point(Struct, frozen=True):
 
 def refresh_alarms(store: Store) -> list[int]:
     """Look at the series with new runs; return the ids of new alarms."""
-    if not store.can_write or not has_new_runs(store):
+    if not store.can_write or not queries.has_new_runs(store):
         return []
-    seen, ended = read_last_look(store), count_ended_runs(store)
+    seen, ended = queries.read_last_look(store), queries.count_ended_runs(store)
     due = [job for job, runs in ended.items() if runs != seen.runs.get(job)]
     watched = {job: models for job, models in seen.watched.items() if job in ended}
     series: dict[str, Sequence[SeriesRun]] = {}
@@ -72,7 +57,7 @@ def refresh_alarms(store: Store) -> list[int]:
         for metric in METRICS
         for raised in _watch(store, scope, metric, runs, number)
     ]
-    write_seen(store, SeenRuns(ended, watched))
+    queries.write_seen(store, SeenRuns(ended, watched))
     return found
 
 
@@ -91,10 +76,10 @@ def _watch(
     points = _choose_points(metric, runs)
     raised: list[int] = []
     while True:
-        last = find_last_alarm(store, scope, metric)
+        last = queries.find_last_alarm(store, scope, metric)
         if last is not None and last.ended_at is None and last.acknowledged_at is None:
             last = _follow_up(last, points)
-            update_alarm(store, last)
+            queries.update_alarm(store, last)
             if last.ended_at is None:
                 return raised
         part, begin = _choose_part(points, last)
@@ -102,7 +87,7 @@ def _watch(
         if change is None:
             return raised
         row = _make_row(store, scope, metric, part, change, runs)
-        added = add_alarm(store, row)
+        added = queries.add_alarm(store, row)
         if added is None:
             return raised
         raised.append(added.id)
@@ -140,7 +125,7 @@ def _find_change(
     if len(points) <= FEWEST_RUNS:
         return None
     days = [(one.run.at - points[0].run.at) / _DAY_MS for one in points]
-    find_limit = find_failure_limit if metric == "success" else find_cost_limit
+    find_limit = detectors.find_failure_limit if metric == "success" else detectors.find_cost_limit
     limits = [
         find_limit(max(FEWEST_RUNS_A_YEAR, 365 * place / max(day, 1.0)), series)
         for place, day in enumerate(days)
@@ -154,7 +139,7 @@ def _find_change(
         kinds = [datetime.fromtimestamp(one.run.at / 1000, zone).weekday() >= 5 for one in points]
     values = [one.value for one in points]
     if metric == "success":
-        return find_more_failures(
+        return detectors.find_more_failures(
             [bool(value) for value in values],
             limits,
             kinds=kinds,

@@ -20,15 +20,8 @@ from relight.errors import MissingError, RelightError, as_typed
 from relight.reports.filters import find_jobs, is_in_project, read_filter
 from relight.stats.projection import DrawGroup, ProjectedSum, project_sum
 from relight.store import Store
-from relight.store.budgets import (
-    BudgetRow,
-    read_day_costs,
-    read_later_costs,
-    read_rows,
-    read_spent,
-    remove_budget,
-    set_budget,
-)
+from relight.store import budgets as rows
+from relight.store.budgets import BudgetRow
 from relight.store.queries.filters import Filter, find_day_start, find_first_day
 from relight.text import dollars
 from relight.times import format_moment, write_time
@@ -84,7 +77,7 @@ class _Span(Struct, frozen=True):
 def read_budgets(store: Store, *, now: float | None = None) -> BudgetList:
     """Return every budget with what was spent and what is projected."""
     at = time.time() if now is None else now
-    return BudgetList([_examine(store, row, now=at) for row in read_rows(store)])
+    return BudgetList([_examine(store, row, now=at) for row in rows.read_rows(store)])
 
 
 def parse_amount(text: str) -> tuple[int, Period]:
@@ -142,12 +135,12 @@ def check_project(store: Store, name: str) -> None:
 def set_limit(store: Store, scope: str, text: str, *, stops: bool) -> None:
     """Set the budget of a scope from `5/day`; another amount of the same period is replaced."""
     nanos, period = parse_amount(text)
-    set_budget(store, BudgetRow(scope, period, nanos, int(stops)))
+    rows.set_budget(store, BudgetRow(scope, period, nanos, int(stops)))
 
 
 def remove_limit(store: Store, scope: str, period: str) -> None:
     """Remove the budget of a scope and period; raise if there is none."""
-    if not remove_budget(store, scope, period):
+    if not rows.remove_budget(store, scope, period):
         raise RelightError(
             f"there is no budget a {period} for {describe_scope(scope)}",
             "`relight budget` lists them",
@@ -191,7 +184,7 @@ def find_stop(
     if (os.environ if environment is None else environment).get(SWITCH) == "off":
         return None
     at = time.time() if now is None else now
-    for row in read_rows(store):
+    for row in rows.read_rows(store):
         kind, _, name = row.scope.partition(":")
         mine = {
             "all": True,
@@ -202,7 +195,7 @@ def find_stop(
         if not (row.stops and mine[kind]):
             continue
         span = _find_span(row.period, now=at, timezone=store.timezone)
-        spent = read_spent(store, _choose(row.scope, span))
+        spent = rows.read_spent(store, _choose(row.scope, span))
         if spent.cost_nanos >= row.limit_nanos:
             return _describe_stop(store, row, spent.cost_nanos, span)
     return None
@@ -223,7 +216,7 @@ def _describe_stop(store: Store, row: BudgetRow, nanos: int, span: _Span) -> str
 
 def _examine(store: Store, row: BudgetRow, *, now: float) -> BudgetState:
     span = _find_span(row.period, now=now, timezone=store.timezone)
-    spent = read_spent(store, _choose(row.scope, span))
+    spent = rows.read_spent(store, _choose(row.scope, span))
     projected = _project(store, row, span, spent.cost_nanos / 1e9, now=now)
     state: BudgetStanding = "ok"
     if spent.cost_nanos >= row.limit_nanos:
@@ -263,7 +256,9 @@ def _project(
         return None
     known = {
         one.day: one.cost_nanos / 1e9
-        for one in read_day_costs(store, _choose(row.scope, _Span(first, span.today, span.today)))
+        for one in rows.read_day_costs(
+            store, _choose(row.scope, _Span(first, span.today, span.today))
+        )
     }
     clock = datetime.fromtimestamp(now, ZoneInfo(store.timezone)).time()
     zone = ZoneInfo(store.timezone)
@@ -272,7 +267,7 @@ def _project(
         day.isoformat(): round(datetime.combine(day, clock, zone).timestamp() * 1000)
         for day in like_today
     }
-    later = read_later_costs(
+    later = rows.read_later_costs(
         store, _choose(row.scope, _Span(first, span.today, span.today)), moments
     )
     groups = [DrawGroup([later.get(day.isoformat(), 0) / 1e9 for day in like_today])]

@@ -9,14 +9,8 @@ from msgspec.structs import asdict, replace
 from relight.judging.causes import Cause, find_cause
 from relight.reports.retries import judge_retry
 from relight.store import Store
-from relight.store.queries.failed_work import (
-    FailedGroup,
-    FailedRow,
-    FailedTally,
-    group_failed,
-    read_newest_failed,
-    tally_failed,
-)
+from relight.store.queries import failed_work as queries
+from relight.store.queries.failed_work import FailedGroup, FailedRow, FailedTally
 from relight.store.queries.filters import Filter
 from relight.store.sql import add_known, group_rows, take_fields
 from relight.text import count, dollars, join_words
@@ -111,7 +105,7 @@ def read_failed_work(
 
     `slots` are the next times of jobs that must wait longer than until their stored next time.
     """
-    groups = group_failed(store, chosen)
+    groups = queries.group_failed(store, chosen)
     alike = group_rows(groups, _find_cause)
     causes = [_show_cause(cause, own) for cause, own in alike.items()]
     causes.sort(key=lambda one: -(one.runs + one.sessions))
@@ -127,7 +121,7 @@ def list_failed_work(
     slots: Mapping[str, int | None] | None = None,
 ) -> list[FailedWork]:
     """Return the newest failed runs and sessions; `slots` as in `read_failed_work`."""
-    rows = read_newest_failed(store, chosen, limit=limit)
+    rows = queries.read_newest_failed(store, chosen, limit=limit)
     late = {job: write_time(at) for job, at in (slots or {}).items()}
     placed = [
         replace(row, next_run_at=late[row.job]) if row.job and row.job in late else row
@@ -138,7 +132,7 @@ def list_failed_work(
 
 def read_failed_totals(store: Store, chosen: Filter) -> FailedTotals:
     """Return the number and cost of failed runs and sessions."""
-    return _add_up(tally_failed(store, chosen))
+    return _add_up(queries.tally_failed(store, chosen))
 
 
 def describe_failed(total: FailedTotals) -> str | None:

@@ -18,17 +18,8 @@ from relight.reports.windows import Fullness, PlanWindow, WindowSize
 from relight.sources import Source, list_sources
 from relight.store import Store
 from relight.store.limits import read_limits
-from relight.store.queries.windows import (
-    HOUR_MS,
-    LimitMessage,
-    WindowUse,
-    find_block_start,
-    find_first_turn,
-    read_hours,
-    read_limit_messages,
-    read_session_paths,
-    read_single_turns,
-)
+from relight.store.queries import windows as queries
+from relight.store.queries.windows import HOUR_MS, LimitMessage, WindowUse
 from relight.times import format_moment, write_time
 
 Basis = Literal["reported", "set", "estimated"]
@@ -142,7 +133,7 @@ def _read_accounts(
     homes = _find_homes(source, environment)
     by_session = bool(homes)
     hours, start, fresh = _read_hours(store, name, since, by_session=by_session)
-    messages = read_limit_messages(store, name, start)
+    messages = queries.read_limit_messages(store, name, start)
     reports = read_limits(store, name, start)
     if not (hours or messages or reports):
         return []
@@ -163,7 +154,7 @@ def _read_accounts(
             if is_own(message.session_id):
                 _take_message(message, full, hits)
         edges = _find_edges(store, full, hits, hours=hours)
-        single = read_single_turns(store, name, sorted(edges), by_session=by_session)
+        single = queries.read_single_turns(store, name, sorted(edges), by_session=by_session)
         own = [
             use
             for hour, inside in hours.items()
@@ -183,17 +174,17 @@ def _read_hours(
     window that was reported are in no block: with such windows everything is read.
     """
     start = since - pure.LENGTHS["week"]
-    hours = read_hours(store, source, start, by_session=by_session)
+    hours = queries.read_hours(store, source, start, by_session=by_session)
     uses = [use for inside in hours.values() for use in inside]
-    first = find_first_turn(store, source)
+    first = queries.find_first_turn(store, source)
     if not uses or first is None or start <= first:
         return hours, start, 0
     place = pure.find_fresh_start(uses, start)
     if place is not None and (place == 0 or uses[place].at <= since):
         return hours, start, uses[place].at
-    if by_session or read_limits(store, source, 0) or read_limit_messages(store, source, 0):
-        return read_hours(store, source, first, by_session=by_session), first, 0
-    return hours, start, find_block_start(store, source, start)
+    if by_session or read_limits(store, source, 0) or queries.read_limit_messages(store, source, 0):
+        return queries.read_hours(store, source, first, by_session=by_session), first, 0
+    return hours, start, queries.find_block_start(store, source, start)
 
 
 def _find_edges(
@@ -250,7 +241,7 @@ def _find_accounts(
 ) -> dict[int | None, str]:
     """Return the account of each session: the home that its file is in."""
     found: dict[int | None, str] = {}
-    for session_id, path in read_session_paths(store, source.name, since):
+    for session_id, path in queries.read_session_paths(store, source.name, since):
         own = [home for home in homes if Path(path).is_relative_to(home)]
         if own:
             found[session_id] = max(own, key=len)

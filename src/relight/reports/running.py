@@ -8,13 +8,8 @@ from relight.judging.spirals import JudgedCall, find_open_spiral
 from relight.prices import context_window
 from relight.store import Store
 from relight.store.derive.scores import HARMLESS
-from relight.store.queries.running import (
-    LastCall,
-    RunningRow,
-    find_last_turn,
-    read_last_calls,
-    read_running,
-)
+from relight.store.queries import running as queries
+from relight.store.queries.running import LastCall, RunningRow
 from relight.store.sql import read_usd, take_fields
 from relight.times import write_time
 
@@ -65,7 +60,9 @@ class RunningSessions(Struct, frozen=True):
 def read_running_sessions(store: Store, *, now: int | None = None) -> RunningSessions:
     """Return the sessions with a record of the last minutes, or with a call that still runs."""
     now = round(time.time() * 1000) if now is None else now
-    found = read_running(store, since=now - CALLING_MS, until=now + AHEAD_MS, recent=now - RATE_MS)
+    found = queries.read_running(
+        store, since=now - CALLING_MS, until=now + AHEAD_MS, recent=now - RATE_MS
+    )
     alive = [one for one in found if _is_running(one, now)]
     return RunningSessions(write_time(now), [_describe(store, one, now) for one in alive])
 
@@ -75,8 +72,8 @@ def _is_running(one: RunningRow, now: int) -> bool:
 
 
 def _describe(store: Store, one: RunningRow, now: int) -> RunningSession:
-    turn = find_last_turn(store, one.id)
-    calls = read_last_calls(store, one.id, limit=LAST_CALLS)
+    turn = queries.find_last_turn(store, one.id)
+    calls = queries.read_last_calls(store, one.id, limit=LAST_CALLS)
     model = turn.model if turn and turn.model else one.model
     window = context_window(model, turn.provider) if turn and turn.context else None
     context = turn.context if turn else None
