@@ -195,7 +195,8 @@ def _make_request(
     name: WireFormat, path: str, found: _Body, *, last: WireItem | None, data: bytes, start: int
 ) -> WireRequest:
     given = found.system_instruction or found.camel_instruction
-    system = found.system or found.instructions or (given and _read_contents(given))
+    given = given.get("parts") if isinstance(given, Mapping) else given
+    system = found.system or found.instructions or given
     return WireRequest(
         format=name,
         model=found.model or _find_model(path),
@@ -233,7 +234,3 @@ def _list_followed(body: _Body) -> Iterator[str]:
     known = known.get("id") if isinstance(known, Mapping) else known
     if isinstance(known, str):
         yield known
-
-
-def _read_contents(given: object) -> object:
-    return given.get("parts") if isinstance(given, Mapping) else given

@@ -5,21 +5,25 @@ are read in one way.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import accumulate
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from relight.chat.answers import Gathering, read_answer, read_chunk
+from relight.chat.answers import DONE, ChatChunk, Gathering, Splitter, read_answer, read_chunk
 from relight.chat.requests import UNREADABLE, WireFormat
-from relight.chat.stream_events import decode_events
 
 BROKEN = "the stream broke off before its end"
 # what the states of a response mean that is not finished yet, or never will be
 PENDING = ("queued", "in_progress")
 FAILED = ("failed", "cancelled")
+# stands for the mark at the end of a stream, which is no JSON
+ENDED = b'{"done":true}'
+# of chunks of a chat completion only a few fields are decoded
+_decode_chunks = msgspec.json.Decoder(list[ChatChunk]).decode
 
 
 class WireAnswer(Struct, frozen=True):
@@ -55,7 +59,7 @@ def read_whole(name: WireFormat, body: bytes) -> WireAnswer:
 def read_stream(name: WireFormat, times: Sequence[float], pieces: Sequence[bytes]) -> WireAnswer:
     """Return the answer that the pieces of a stream make; `times` is when each arrived."""
     stream = b"".join(pieces)
-    data, events = decode_events(name, stream)
+    data, events = _decode_events(name, stream)
     answer, first = _gather(name, events)
     if first is None:
         return answer
@@ -63,6 +67,33 @@ def read_stream(name: WireFormat, times: Sequence[float], pieces: Sequence[bytes
     arrived = zip(times, accumulate(map(len, pieces)), strict=True)
     first_at = next((at for at, size in arrived if size >= end), None)
     return msgspec.structs.replace(answer, first_at=first_at)
+
+
+def _decode_events(name: WireFormat, stream: bytes) -> tuple[list[bytes], Sequence[object]]:
+    """The data of a stream's events, and what each says; nearly always the data is one line."""
+    decode: Callable[[bytes], Sequence[object]] = msgspec.json.decode
+    if name == "chat":
+        decode = _decode_chunks
+    for split in (_split_plain, _split_lines):
+        data = split(stream)
+        known = [*data[:-1], ENDED] if data[-1:] == [DONE] else data
+        with suppress(*UNREADABLE):
+            return data, decode(b"[%b]" % b",".join(known))
+    splitter, data, events = Splitter(), [], []
+    for one in (*splitter.feed(stream), *splitter.finish()):
+        with suppress(*UNREADABLE):
+            events.append(msgspec.json.decode(ENDED if one.strip() == DONE else one))
+            data.append(one)
+    return data, events
+
+
+def _split_plain(stream: bytes) -> list[bytes]:
+    """The data of events that have nothing else, as most servers write them."""
+    return stream.strip().removeprefix(b"data: ").split(b"\n\ndata: ")
+
+
+def _split_lines(stream: bytes) -> list[bytes]:
+    return [line[5:].strip() for line in stream.split(b"\n") if line.startswith(b"data:")]
 
 
 def _gather(name: WireFormat, events: Iterable[object]) -> tuple[WireAnswer, int | None]:

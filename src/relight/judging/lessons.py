@@ -124,7 +124,11 @@ def derive_lessons(sessions: Iterable[TaughtSession]) -> list[Taught]:
         if (lesson := _derive(key, hits, ordered, weights))
     ]
     found.sort(key=lambda one: (-one.probability * one.saving, -one.hit, one.id))
-    return _drop_duplicates(found)
+    # of those that name the same programs and the same cause, the best
+    kept: dict[tuple[str, tuple[str, ...], str], Taught] = {}
+    for one in found:
+        kept.setdefault((one.kind, tuple(sorted(one.programs)), one.cure), one)
+    return list(kept.values())
 
 
 def _order(session: TaughtSession) -> tuple[int, int]:
@@ -147,11 +151,6 @@ def make_key(stumble: Stumble) -> Key:
     """Return what makes two stumbles the same cause."""
     program = stumble.program if stumble.kind in OF_PROGRAM else ""
     return stumble.kind, program, stumble.name
-
-
-def name_lesson(key: Key, cure: str) -> str:
-    """Return the id of a lesson: the same as long as its cause and cure are."""
-    return blake2b("\0".join((*key, cure)).encode(), digest_size=5).hexdigest()
 
 
 def _derive(
@@ -181,7 +180,8 @@ def _derive(
     costs = [one.cost_nanos for one in stumbles if one.cost_nanos is not None]
     hit_weight = math.fsum(weights[hit.session.session_id] for hit in hits)
     return Taught(
-        id=name_lesson(key, cure),
+        # the same as long as its cause and cure are
+        id=blake2b("\0".join((*key, cure)).encode(), digest_size=5).hexdigest(),
         key=key,
         programs=programs,
         cure=cure,
@@ -268,14 +268,6 @@ def _has_stopped(
     after = sum(_order(one) > _order(last) for one in could[before:])
     probability = (len(hit) + 0.5) / (before + 1)
     return (1 - min(probability, 1.0)) ** after < STREAK
-
-
-def _drop_duplicates(lessons: Sequence[Taught]) -> list[Taught]:
-    """Leave out lessons that name the same programs and the same cure as a better one."""
-    kept: dict[tuple[str, tuple[str, ...], str], Taught] = {}
-    for one in lessons:
-        kept.setdefault((one.kind, tuple(sorted(one.programs)), one.cure), one)
-    return list(kept.values())
 
 
 def _weigh(sessions: Sequence[TaughtSession]) -> dict[int, float]:

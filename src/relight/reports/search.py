@@ -66,15 +66,19 @@ class FoundStep(Struct, frozen=True):
     facts: FoundSession
 
     def write(self, store: Store, matcher: Matcher) -> Hit:
-        """Return the hit as it is shown, without secrets."""
-        shown = matcher.write_snippet(_write_shown(self.text))
+        """Return the hit as it is shown: words, and paths that are not among them; no secrets."""
+        text = self.text
+        paths = (path for path in text.paths.split("\n") if path not in text.words)
+        shown = matcher.write_snippet("\n".join(filter(None, [text.words, *paths])))
+        # a sub-agent has the title of the session that it works for
+        root = None if self.facts.title else read_facts(store, self.facts.root_id)
         return Hit(
             session_id=self.facts.session,
             step=self.step,
             kind=self.kind,
             at=write_time(self.item.at),
             tool=self.item.tool,
-            title=self.facts.title or _read_root_title(store, self.facts),
+            title=self.facts.title or (root.title if root else None),
             project=self.facts.project,
             snippet=redact_cell(shown, key=store.redaction_key),
         )
@@ -240,18 +244,6 @@ def _list_texts(
             yield "call", SearchText("\n".join(words), "\n".join(paths), item.tool)
         if "result" in kinds and item.result:
             yield "result", SearchText(item.result[:RESULT_CHARACTERS], "", item.tool)
-
-
-def _write_shown(text: SearchText) -> str:
-    """Return the words of a text, and its paths that are not among them."""
-    paths = (path for path in text.paths.split("\n") if path not in text.words)
-    return "\n".join(filter(None, [text.words, *paths]))
-
-
-def _read_root_title(store: Store, facts: FoundSession) -> str | None:
-    """Return the title of the session that a sub-agent works for."""
-    root = read_facts(store, facts.root_id)
-    return root.title if root else None
 
 
 def _explain(store: Store, terms: Sequence[Term], chosen: Filter, *, failed: bool) -> str:

@@ -96,9 +96,10 @@ def part_arms(
     check_share(confidence=confidence)
     check_positive(samples=samples)
     arms = _drop_empty(a), _drop_empty(b)
-    value = _subtract(*map(_divide_sums, arms))
-    if value is None:
+    before, after = map(_divide_sums, arms)
+    if before is None or after is None:
         return None
+    value = after - before
     if _agree([*arms[0], *arms[1]]):
         return Parting(Estimate(value, None, None), 1.0)
     if all(map(_is_plenty, arms)):
@@ -155,10 +156,6 @@ def _divide_sums(clusters: Sequence[tuple[float, float]]) -> float | None:
         return None
     numerator, denominator = map(sum, zip(*clusters, strict=True))
     return numerator / denominator if denominator > 0 else None
-
-
-def _subtract(a: float | None, b: float | None) -> float | None:
-    return None if a is None or b is None else b - a
 
 
 def _agree(clusters: Sequence[tuple[float, float]]) -> bool:

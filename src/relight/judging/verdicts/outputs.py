@@ -180,17 +180,13 @@ def find_bad_line(output: Output, *, level: Level = "any") -> str | None:
         else:
             if row.words:
                 continue
-        if row.is_usage and _asks_for_help(output):
+        asked = read_rules().programs.help_options
+        if row.is_usage and any(asked.intersection(stage.words) for stage in output.stages):
             continue
         found = pattern.match(output.text.lstrip()) if row.is_first else pattern.search(text)
         if found:
             return found[0].strip().rpartition("\n")[2]
     return None
-
-
-def _asks_for_help(output: Output) -> bool:
-    asked = read_rules().programs.help_options
-    return any(asked.intersection(stage.words) for stage in output.stages)
 
 
 def is_all_complaints(output: Output) -> bool:
@@ -297,17 +293,13 @@ def _is_python(stage: Stage) -> bool:
 
 def _find_uncaught(output: Output, text: str, start: int) -> int:
     """The place of the last uncaught traceback, from `start` backwards; -1 without one."""
+    if not any(map(_is_python, output.stages)):
+        return start  # tools that run code, and programs such as pip, print what stopped them
     for _ in range(_TRACEBACKS_LIMIT):
         outermost = _OUTERMOST.match(text, start + 1)
-        if not outermost or not _is_caught(output, outermost):
+        if not outermost or outermost[1] in _ROOTS:
             break
         start = text.rfind(_START, 0, start)
         if start < 0:
             break
     return start
-
-
-def _is_caught(output: Output, outermost: re.Match[str]) -> bool:
-    if not any(map(_is_python, output.stages)):
-        return False  # tools that run code, and programs such as pip, print what stopped them
-    return outermost[1] not in _ROOTS

@@ -79,8 +79,10 @@ def _describe_need(pair: Pairing, margin: float) -> str:
             text += f"; {_describe_wide(wide)}"
         return f"{text}."
     runs = "over 20,000" if pair.more_runs is None else f"about {pair.more_runs:,}"
+    successes = pair.successes + pair.against_successes
+    rate = successes / (successes + pair.failures + pair.against_failures)
     text = (
-        f"Models {format_points(margin)} apart are hard to tell here: at {_rate(pair):.0%} success"
+        f"Models {format_points(margin)} apart are hard to tell here: at {rate:.0%} success"
         f" it takes {runs} more runs of {model} to show that it is as good{_describe_time(pair)}."
     )
     if pair.share == 1:
@@ -231,11 +233,6 @@ def format_points(value: float) -> str:
     '5 points'
     """
     return f"{round(value * 100, 1):g} point{'' if round(value * 100, 1) == 1 else 's'}"
-
-
-def _rate(pair: Pairing) -> float:
-    successes = pair.successes + pair.against_successes
-    return successes / (successes + pair.failures + pair.against_failures)
 
 
 def name_model(model: str | None) -> str:
