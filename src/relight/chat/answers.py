@@ -275,7 +275,10 @@ class Gathering:
         for name in TEXTS:
             if (value := getattr(delta, name)) is None:
                 continue
-            text = value if isinstance(value, str) else _join_parts(value)
+            text = _text(value)
+            if isinstance(value, list):  # some servers split it into parts
+                parts = (part.get("text") for part in value if isinstance(part, dict))
+                text = "".join(_text(part) or "" for part in parts)
             if text is not None:
                 self._texts.setdefault(name, []).append(text)
                 has_any = has_any or bool(text)
@@ -328,13 +331,6 @@ class Gathering:
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def _join_parts(value: object) -> str | None:
-    """The text of a content, which some servers split into parts."""
-    if isinstance(value, list):
-        return "".join(_text(part.get("text")) or "" for part in value if isinstance(part, dict))
-    return _text(value)
 
 
 def drop_thoughts(message: Mapping[str, Any]) -> dict[str, Any]:

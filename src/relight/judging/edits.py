@@ -301,10 +301,10 @@ def find_edits(
     if shape == "notebook":
         found = list(_read_cell(fields, diff))
     elif shape == "replace" and isinstance(many := take_argument(fields, "edits"), list):
-        parts = [
-            _compare_fields(one, diff) for one in many[:MOST_EDITS] if isinstance(one, Mapping)
-        ]
-        found = _join_parts([part for part in parts if part])
+        found = []
+        for one in many[:MOST_EDITS]:
+            part = _compare_fields(one, diff) if isinstance(one, Mapping) else []
+            found += [DiffLine("hunk", "…"), *part] if found and part else part
     else:
         # one tool of some agents both writes and replaces
         found = _compare_fields(fields, diff) or list(_read_written(fields, diff))
@@ -352,14 +352,6 @@ def _note(shape: ToolShape | None, fields: Mapping[str, Any]) -> str:
         return ""
     verb = {"insert": "new cell", "delete": "cell"}.get(str(fields.get("edit_mode")), "cell")
     return f"{verb} {str(fields.get('cell_id') or '')[:40]}".strip()
-
-
-def _join_parts(parts: Sequence[list[DiffLine]]) -> list[DiffLine]:
-    """Return the parts of an edit one after the other, with a mark between them."""
-    found: list[DiffLine] = []
-    for part in parts:
-        found += [DiffLine("hunk", "…"), *part] if found else part
-    return found
 
 
 class PrintedCommit(Struct, frozen=True):

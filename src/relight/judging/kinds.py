@@ -127,8 +127,11 @@ def understand_call(tool: str, arguments: object) -> Understood:
         if order in rules["editor_writes"]:
             return Understood("write", None, files)
     command = None if name.is_web else _find_command(name, arguments, fields)
-    meaning = _judge_command(command) if command else _judge_shape(name, fields)
-    return Understood(meaning, command, files)
+    if not command:
+        return Understood(_judge_shape(name, fields), command, files)
+    meanings = {_judge_stage(stage) for stage in split_stages(command)}
+    meaning: Meaning | None = next((one for one in _read_programs().order if one in meanings), None)
+    return Understood(meaning or "shell", command, files)
 
 
 def changes_nothing(call: Understood) -> bool:
@@ -233,11 +236,6 @@ def _find_command(
             typed = (one for one in value if isinstance(one, Mapping))
             return "\n".join(str(one.get("keystrokes") or one.get("command")) for one in typed)
     return None
-
-
-def _judge_command(command: str | list[str]) -> Meaning:
-    meanings = {_judge_stage(stage) for stage in split_stages(command)}
-    return next((one for one in _read_programs().order if one in meanings), "shell")
 
 
 def _judge_stage(stage: Stage) -> Meaning | None:

@@ -180,20 +180,19 @@ def predict(features: Mapping[str, float | None], weights: Weights) -> float:
 
 def _fit(examples: Sequence[Example], prior: Weights) -> Weights:
     """Newton's method on the penalised likelihood, with the scales of the examples."""
-    scales = {name: _scale(examples, name, old) for name, old in prior.features.items()}
-    names = [name for name, scale in scales.items() if scale is not None]
+    found = {name: _scale(examples, name, old) for name, old in prior.features.items()}
+    scales = {name: scale for name, scale in found.items() if scale is not None}
     rows = [
         [1.0]
         + [
             0.0 if (value := one.features.get(name)) is None else standardize(value, scale)
-            for name in names
-            if (scale := scales[name]) is not None
+            for name, scale in scales.items()
         ]
         for one in examples
     ]
     labels = [float(one.is_success) for one in examples]
-    target = [prior.intercept] + [prior.features[name].weight for name in names]
-    penalties = [1e-6] + [read_scoring_table().ridge] * len(names)
+    target = [prior.intercept] + [prior.features[name].weight for name in scales]
+    penalties = [1e-6] + [read_scoring_table().ridge] * len(scales)
     weights = list(target)
     for _ in range(_STEPS):
         change = _newton_step(rows, labels, weights, target, penalties)
@@ -201,10 +200,8 @@ def _fit(examples: Sequence[Example], prior: Weights) -> Weights:
         if max(map(abs, change)) < _TOLERANCE:
             break
     features = dict(prior.features)
-    for name, weight in zip(names, weights[1:], strict=True):
-        scale = scales[name]
-        if scale is not None:
-            features[name] = Feature(weight, scale.mean, scale.deviation)
+    for (name, scale), weight in zip(scales.items(), weights[1:], strict=True):
+        features[name] = Feature(weight, scale.mean, scale.deviation)
     return Weights(weights[0], features)
 
 
