@@ -29,7 +29,8 @@ from relight.store import Store
 from relight.store.derive.machines import find_foreign
 from relight.store.derive.skills.facts import FACTS, SkillFact
 from relight.store.members import Machine
-from relight.store.sql import Connection, take_fields
+from relight.store.queries import take_fields
+from relight.store.sql import Connection
 from relight.store.team import DueOutcome, DuePart
 from relight.store.team_facts import (
     DueRun,

@@ -26,8 +26,8 @@ from relight.store.alarms import (
     read_alarm_rows,
     read_last_look,
 )
+from relight.store.queries import group_rows
 from relight.store.queries.run_series import RunFact, SeriesRun, read_run_facts
-from relight.store.sql import group_rows
 from relight.text import dollars, join_words
 from relight.times import read_time, write_time
 

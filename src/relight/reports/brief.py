@@ -12,10 +12,10 @@ from relight.reports.alarms import Alarm, read_alarms
 from relight.reports.failed_work import FailedWork, list_failed_work
 from relight.reports.failures import add_burnt
 from relight.store import Store
+from relight.store.queries import add_known, group_rows
 from relight.store.queries.costs import OtherSessions, sum_sessions_since
 from relight.store.queries.filters import Filter
 from relight.store.queries.runs import RunReport, read_runs
-from relight.store.sql import add_known, group_rows
 from relight.text import join_words
 from relight.times import format_moment, read_time, write_time
 

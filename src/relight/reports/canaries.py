@@ -27,8 +27,9 @@ from relight.store.canaries import (
     read_canaries,
     read_switches,
 )
+from relight.store.queries import take_fields
 from relight.store.queries.comparison import read_job_cells
-from relight.store.sql import read_usd, take_fields
+from relight.store.sql import read_usd
 from relight.text import dollars, plural
 from relight.times import write_time
 

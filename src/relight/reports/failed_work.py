@@ -9,10 +9,10 @@ from msgspec.structs import asdict, replace
 from relight.judging.causes import Cause, find_cause
 from relight.reports.retries import judge_retry
 from relight.store import Store
+from relight.store.queries import add_known, group_rows, take_fields
 from relight.store.queries import failed_work as queries
 from relight.store.queries.failed_work import FailedGroup, FailedRow, FailedTally
 from relight.store.queries.filters import Filter
-from relight.store.sql import add_known, group_rows, take_fields
 from relight.text import count, dollars, join_words
 from relight.times import write_time
 

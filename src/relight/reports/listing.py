@@ -8,9 +8,9 @@ from relight.errors import ParameterError, RelightError
 from relight.sources.resume import resume_line
 from relight.store import Store
 from relight.store.queries import listing as queries
+from relight.store.queries import take_fields
 from relight.store.queries.filters import Filter
 from relight.store.queries.listing import COUNTED, SORTS, Listing, ListingRow, SessionLine
-from relight.store.sql import take_fields
 from relight.text import make_line
 
 LARGEST_PAGE = 500

@@ -9,8 +9,9 @@ from relight.prices import context_window
 from relight.store import Store
 from relight.store.derive.scores import HARMLESS
 from relight.store.queries import running as queries
+from relight.store.queries import take_fields
 from relight.store.queries.running import LastCall, RunningRow
-from relight.store.sql import read_usd, take_fields
+from relight.store.sql import read_usd
 from relight.times import write_time
 
 # a session without a record for so long is not running; a call that runs may take longer

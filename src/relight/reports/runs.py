@@ -8,9 +8,10 @@ from msgspec import UNSET, Struct, UnsetType
 
 from relight.reports.retries import is_overdue
 from relight.store import Store
+from relight.store.queries import take_fields
 from relight.store.queries.run_ends import RunEnding, RunSums, read_endings, sum_runs
 from relight.store.queries.runs import JobFacts, RunReport, read_job_facts
-from relight.store.sql import read_list, take_fields
+from relight.store.sql import read_list
 from relight.times import write_time
 
 RECENT_RUNS = 30  # how many runs a job is judged by

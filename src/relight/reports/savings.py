@@ -36,11 +36,11 @@ from relight.stats.odds import MARGIN, Tally
 from relight.store import Store
 from relight.store.canaries import count_trial_runs, read_canaries
 from relight.store.jobs import read_set_models
+from relight.store.queries import group_rows
 from relight.store.queries.comparison import RunCell, read_job_cells, read_skill_cells
 from relight.store.queries.filters import Filter
 from relight.store.queries.sums import GroupSums
 from relight.store.queries.totals import read_models, sum_jobs, sum_skills
-from relight.store.sql import group_rows
 from relight.text import dollars, plural
 
 # untried models: those used in these days, so many for an item, if they are clearly cheaper

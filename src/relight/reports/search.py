@@ -22,11 +22,11 @@ from relight.reports.trace import read_numbered
 from relight.sources.events import RESULT_CHARACTERS
 from relight.store import Store
 from relight.store.derive.search_text import KINDS, split_call
+from relight.store.queries import group_rows
 from relight.store.queries.filters import Filter
 from relight.store.queries.sessions import FoundSession, read_facts
 from relight.store.queries.steps import TraceCall
 from relight.store.search_index import FoundTexts, find_matching, find_missing_share, has_match
-from relight.store.sql import group_rows
 from relight.text import join_words
 from relight.times import write_time
 

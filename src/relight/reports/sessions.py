@@ -12,6 +12,7 @@ from relight.reports.totals import ReportFigures, make_figures
 from relight.sources.resume import resume_line
 from relight.store import Store
 from relight.store.queries import sessions as queries
+from relight.store.queries import take_fields
 from relight.store.queries.git_costs import (
     EditedFile,
     SessionCommit,
@@ -20,7 +21,6 @@ from relight.store.queries.git_costs import (
 )
 from relight.store.queries.sessions import ChildSession, SessionFacts
 from relight.store.queries.steps import SessionCall, SessionTurn, read_tool_calls, read_turns
-from relight.store.sql import take_fields
 from relight.text import plural
 
 SHOWN_NAMES = 8

@@ -9,11 +9,11 @@ from relight.judging.spirals import SPIRAL_MINIMUM, JudgedCall, Spiral, find_spi
 from relight.model import row_id
 from relight.store import Store
 from relight.store.derive.scores import HARMLESS
+from relight.store.queries import group_rows
 from relight.store.queries import spirals as queries
 from relight.store.queries.failures import find_failing_sessions
 from relight.store.queries.filters import Filter
 from relight.store.queries.spirals import SpiralCall, UsagePool
-from relight.store.sql import group_rows
 from relight.times import write_time
 
 

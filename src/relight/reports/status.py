@@ -9,10 +9,10 @@ from msgspec import Struct
 from relight.model import WindowKind
 from relight.reports.limits import Basis, read_limits_report
 from relight.store import Store
+from relight.store.queries import take_fields
 from relight.store.queries.costs import sum_costs
 from relight.store.queries.filters import Filter, find_day_start
 from relight.store.queries.windows import read_recent_sessions
-from relight.store.sql import take_fields
 from relight.times import read_time
 
 DAY_MS = 86_400_000

@@ -11,7 +11,7 @@ for one engine only: `same`, `differs`, `like`, `greatest`, `least`.
 """
 
 import sqlite3
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import islice
@@ -25,8 +25,6 @@ from msgspec.structs import astuple
 from relight.errors import RefusedValueError, StoreError, UnavailableError
 
 S = TypeVar("S", bound=Struct)
-R = TypeVar("R")
-K = TypeVar("K", bound=Hashable)
 META = "select value from meta where key = ?"
 # errors whose cause lies in the database, not in the values to be written
 TROUBLE = (sqlite3.OperationalError, sqlite3.DatabaseError)
@@ -253,29 +251,6 @@ def list_marks(items: Collection[Any]) -> str:
     ('?, ?', 'null')
     """
     return ", ".join("?" * len(items)) or "null"
-
-
-def group_rows(rows: Iterable[R], find_key: Callable[[R], K]) -> dict[K, list[R]]:
-    """Return rows by a key, in the order in which each key comes first."""
-    groups: dict[K, list[R]] = {}
-    for row in rows:
-        groups.setdefault(find_key(row), []).append(row)
-    return groups
-
-
-def add_known(values: Iterable[float | None]) -> float | None:
-    """Return the sum of the values that are known; None if none is."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
-
-
-def take_fields(one: Struct, shape: type[Struct]) -> dict[str, Any]:
-    """Return the values of the fields that a Struct of another shape has under the same names."""
-    return {
-        name: getattr(one, name)
-        for name in one.__struct_fields__
-        if name in shape.__struct_fields__
-    }
 
 
 def read_usd(nanos: int | None) -> float | None:

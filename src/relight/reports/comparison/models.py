@@ -25,10 +25,10 @@ from relight.stats.rates import wilson
 from relight.store import Store
 from relight.store.canaries import count_trial_runs
 from relight.store.queries import comparison as queries
+from relight.store.queries import group_rows
 from relight.store.queries.comparison import RunCell
 from relight.store.queries.runs import find_job_names
 from relight.store.queries.skills import list_skills, list_skills_of_job, read_versions_used
-from relight.store.sql import group_rows
 from relight.text import join_words, plural
 from relight.times import take_time
 

@@ -18,8 +18,8 @@ from relight.stats.rates import (
     wilson,
 )
 from relight.store import Store
+from relight.store.queries import group_rows
 from relight.store.queries.skills import SkillDay, read_days
-from relight.store.sql import group_rows
 from relight.times import day_reader, take_time, write_time
 
 ALPHA = 0.3
