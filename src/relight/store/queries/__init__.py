@@ -1,4 +1,4 @@
-"""The queries behind the reports, SQL with its meaning in `relight.reports`, and uses of any rows."""
+"""The queries behind the reports: SQL here, its meaning in `relight.reports`; uses of any rows."""
 
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, TypeVar
