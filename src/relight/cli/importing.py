@@ -16,8 +16,9 @@ from relight.cli.options import (
     print_json,
     relight_command,
 )
+from relight.config import find_home
 from relight.errors import RelightError, as_typed
-from relight.intake.importing import Imported
+from relight.intake.importing import Imported, make_home
 from relight.sources import SOURCES, find_added, find_source, list_sources
 from relight.store import Store
 from relight.store.candidates import count_proposed
@@ -75,6 +76,7 @@ def command(sources: Sequence[str], folder: Path | None, watch: bool, as_json: b
             raise click.UsageError(f"{source.title} have no usual folder: name one with --from")
     for warning in find_added().warnings:
         click.echo(f"warning: {warning}", err=True)
+    make_home(find_home(current_home()))
     with current_store() as store:
         for note in find_old_rules(store):
             click.echo(f"warning: {note}", err=True)

@@ -11,10 +11,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.errors import RelightError
-from relight.locks import hold, open_lock
+from relight.locks import hold, make_folder, open_lock
 from relight.model import Mark, Origin, row_id
 from relight.sources import find_source, list_sources
-from relight.store import Store, search_index
+from relight.store import Store, open_store, search_index
 from relight.store.write.tape import read_aside, read_marks, read_seen
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ PIECE_SECONDS = 60.0
 LOCK_SECONDS = 0.02
 # the compiled scan for secrets, in the home folder; it may be deleted
 SCAN_FILE = "secrets.scan"
+# by home, the thread that compiles the scan of one that this process has made
+_compiling: dict[Path, "Thread"] = {}
 
 Progress = Callable[[int, int], None]
 
@@ -139,20 +141,50 @@ def import_all(
     return ImportResult(list(counts.values()), touched)
 
 
+def make_home(home: Path) -> None:
+    """Make a new home and its store in a fork, and load meanwhile what its first import needs.
+
+    If the fork fails, the command opens the store as it opens any other, and reports the trouble.
+    """
+    from relight.intake.workers import can_fork_here, count_cores
+
+    if home.exists() or not can_fork_here() or count_cores() == 1:
+        return
+    try:
+        make_folder(home)
+    except OSError:
+        return
+    maker = os.fork()
+    if maker == 0:
+        try:
+            open_store(home).close()
+        finally:
+            os._exit(0)
+    if compiling := _start_scan(home):
+        _compiling[home] = compiling
+    from relight.intake.sealing import load_tables
+
+    load_tables()
+    os.waitpid(maker, 0)
+
+
 def _start_early(store: Store) -> "Thread | None":
     """Compile the scan of a new store on another core while files are found and modules loaded."""
-    if (store.config.home / SCAN_FILE).exists():
+    home = store.config.home
+    if home in _compiling:
+        return _compiling.pop(home)
+    if (home / SCAN_FILE).exists():
         return None
     from relight.intake.workers import can_fork_here
 
-    return _start_scan(store) if can_fork_here() else None
+    return _start_scan(home) if can_fork_here() else None
 
 
-def _start_scan(store: Store) -> "Thread | None":
+def _start_scan(home: Path) -> "Thread | None":
     """Load the scan for secrets from its file, or begin to compile it in a thread."""
     from relight.secret_shapes import read_shapes
 
-    shapes, path = read_shapes(), store.config.home / SCAN_FILE
+    shapes, path = read_shapes(), home / SCAN_FILE
     return None if shapes.load_scan(path) else shapes.start_scan(path)
 
 
@@ -174,7 +206,7 @@ def _start_workers(
         from relight.intake.sealing import load_rules
 
         # loaded here, the rules are there in each fork
-        load_rules(store, compiling or _start_scan(store), is_shared=count > 1)
+        load_rules(store, compiling or _start_scan(store.config.home), is_shared=count > 1)
     return Workers(count, "relight.intake.sealing:answer_task", message_seconds=piece_seconds)
 
 

@@ -168,13 +168,19 @@ def load_rules(store: Store, compiling: Thread | None, *, is_shared: bool) -> No
     load_zstd()
     day_reader(store.timezone)
     if is_shared:
-        read_rules()
-        read_kinds()
-        admit("")
-        read_lists()
+        load_tables()
     if compiling:
         compiling.join()  # a fork must not have another thread
     redact(b"\n", key=store.redaction_key)
+
+
+def load_tables() -> None:
+    """Load the rules and prices that nearly every worker needs."""
+    load_zstd()
+    read_rules()
+    read_kinds()
+    admit("")
+    read_lists()
 
 
 class Intake:
