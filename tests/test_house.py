@@ -70,7 +70,6 @@ SHORT = {
     "reports/sharing.py": "a session redacted again, for a file and for a page",
     "sources/hermes/tables.py": "the shape of Hermes' own tables, which the demo writes",
     "store/keep/redaction.py": "loaded by `rebuild --redact` alone",
-    "store/keep/timezone.py": "loaded by a change of the time zone alone",
     "store/warm_plans.py": "one table",
     "web/glossary.py": "loaded by pages and by docs/",
     "work/kernel.py": "calls of the Linux kernel",
@@ -169,6 +168,7 @@ def test_a_module_name_repeats_only_for_the_same_noun_or_role() -> None:
 JSON_FIELDS = {
     *("attributes", "calls", "message", "messages", "metadata", "moa", "modelUsage", "provenance"),
     *("raw_usage", "seed", "turns", "usage"),
+    "input_schema",
 }
 # a key of a report may be of any type; `figures` are those of a public result
 ANY_FIELDS = {("store/queries/failures.py", "keys"), ("work/agent/loop.py", "figures")}
@@ -186,6 +186,34 @@ def test_a_field_is_plain_data_only_where_it_holds_foreign_json() -> None:
     }
     assert {one for one in plain if one[1] not in JSON_FIELDS} == ANY_FIELDS
     assert {field for _, field in plain} >= JSON_FIELDS
+
+
+PRINTERS = {"print_json", "JSON", "JSONResponse", "encode", "dumps"}
+PLAIN_DATA = {"asdict", "to_builtins", "dict"}
+
+
+def is_plain_data(node: ast.AST | None) -> bool:
+    """True for a dictionary in the making: a literal, a union of two, a Struct turned into one."""
+    if isinstance(node, ast.Call):
+        return ast.unparse(node.func).rpartition(".")[2] in PLAIN_DATA
+    if isinstance(node, ast.BinOp):
+        return is_plain_data(node.left) or is_plain_data(node.right)
+    return isinstance(node, ast.Dict | ast.DictComp)
+
+
+def test_commands_and_addresses_print_structs_as_json_and_no_dictionary() -> None:
+    """Shapes of JSON have names, so that the API's document and its readers know them."""
+    printed = [
+        (f"{name}:{node.lineno}", value)
+        for name, text in MODULES.items()
+        if name.startswith(("cli/", "web/")) and not name.startswith("cli/demo/")
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Yield)
+        or (isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in PRINTERS)
+        for value in ([node.value] if isinstance(node, ast.Yield) else node.args)
+    ]
+    assert len(printed) > 50
+    assert [place for place, value in printed if is_plain_data(value)] == []
 
 
 def test_settings_refuse_keys_that_they_do_not_know() -> None:

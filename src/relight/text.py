@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from functools import partial
+from typing import Protocol
 
 SHOWN_CHARACTERS = 4000
 NO_PRICE = "no price"
@@ -196,6 +197,22 @@ def dollars(
     return made
 
 
+class Priced(Protocol):
+    """A row with the cost of some turns."""
+
+    @property
+    def cost_usd(self) -> float | None: ...
+    @property
+    def unpriced_turns(self) -> int | None: ...
+    @property
+    def included_usd(self) -> float | None: ...
+
+
+def format_cost(row: Priced) -> str:
+    """Return the cost of a row, at least, and what a plan paid for."""
+    return dollars(row.cost_usd, unpriced=row.unpriced_turns or 0, included=row.included_usd)
+
+
 def _write_amount(value: float, digits: int | None, unpriced: int = 0) -> str:
     code, rate = _currency.get()
     sign, value = SYMBOLS.get(code, f"{code} "), value * rate
@@ -326,6 +343,21 @@ def show_url(url: str) -> str:
     user = f"{parts.username}@" if parts.username else ""
     port = f":{parts.port}" if parts.port else ""
     return f"{parts.scheme}://{user}{parts.hostname or ''}{port}{parts.path}"
+
+
+def make_csv(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return rows as CSV.
+
+    Texts of sessions are untrusted: no escape sequences, and no formulas of spreadsheets.
+    """
+    import csv
+    import io
+
+    made = io.StringIO()
+    writer = csv.writer(made, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows(map(make_cell, row) for row in rows)
+    return made.getvalue()
 
 
 def make_markdown(

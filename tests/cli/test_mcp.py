@@ -15,6 +15,7 @@ import pytest
 import build
 import build_warm
 from build import git
+from relight.cli.mcp.messages import ToolOffer
 from relight.cli.mcp.open_record import MOST_CHARACTERS, NOTICE, TAG, SharedRecord, render
 from relight.cli.mcp.project_scope import Scope, find_scope
 from relight.cli.mcp.protocol import LONGEST_LINE, VERSIONS, ProtocolServer, Toolbox
@@ -42,7 +43,7 @@ def echo(name: str, arguments: Any) -> str:
 def ask(*lines: object) -> list[Any]:
     """What a server with three tools answers to these messages, or to raw lines."""
     raw = [one if isinstance(one, bytes) else json.dumps(one).encode() for one in lines]
-    tools = [{"name": name} for name in ("echo", "broken", "raising")]
+    tools = [ToolOffer(name) for name in ("echo", "broken", "raising")]
     output = io.BytesIO()
     toolbox = Toolbox("relight", "1", "Ask.", tools, echo)
     ProtocolServer(toolbox, output).serve(io.BytesIO(b"\n".join(raw)))
@@ -165,7 +166,7 @@ def test_a_cancelled_call_gets_no_answer() -> None:
         return "done"
 
     output = io.BytesIO()
-    toolbox = Toolbox("relight", "1", "", [{"name": "slow"}], call)
+    toolbox = Toolbox("relight", "1", "", [ToolOffer("slow")], call)
     ProtocolServer(toolbox, output).serve(Input())  # type: ignore[arg-type]
     answers = [json.loads(line) for line in output.getvalue().splitlines()]
     assert [one["id"] for one in answers] == [3, 4]

@@ -3,7 +3,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from relight.cli.options import current_store, json_option, print_json, reading_command
+from relight.cli.options import Answer, current_store, reading_command
 from relight.errors import as_typed
 
 if TYPE_CHECKING:
@@ -20,8 +20,7 @@ SHOWN_CAUSES, SHOWN_EVIDENCE, SHOWN_JOBS = 20, 2, 8
     metavar="DAY",
     help="The first day: 2026-11-15, 7d, yesterday … (default: last evening).",
 )
-@json_option
-def command(since: str | None, as_json: bool) -> None:
+def command(since: str | None) -> Answer:
     """Show the runs and sessions since last evening, failures first.
 
     Failures of one cause are one row, whatever their jobs: with the evidence, what they cost, and
@@ -37,10 +36,8 @@ def command(since: str | None, as_json: bool) -> None:
         start = None if since is None else read_start(store, since) or 0
         found = read_brief(store, since=start, slots=find_allowed_slots(store))
         timezone = store.timezone
-    if as_json:
-        print_json(found)
-    else:
-        _print(found, timezone)
+    yield found
+    _print(found, timezone)
 
 
 def _print(found: "Brief", timezone: str) -> None:

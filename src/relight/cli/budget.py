@@ -3,12 +3,7 @@ from typing import TYPE_CHECKING
 import click
 
 from relight.cli.hook_options import install_options
-from relight.cli.options import (
-    current_store,
-    name_project,
-    print_json,
-    reading_command,
-)
+from relight.cli.options import current_store, name_project, print_json, reading_command, wants_json
 from relight.errors import as_typed
 from relight.warm.agents.settings import BUDGETS
 
@@ -26,7 +21,7 @@ PROJECTED_OVER, OVER = 3, 4
 @click.option("--job", metavar="J", help="For one job.")
 @click.option("--stop", "stops", is_flag=True, help="With set: stop agents when it is used up.")
 @click.option("--check", is_flag=True, help="Exit with 3 if one is projected over, 4 if over.")
-@install_options(BUDGETS, installer="install_budgets", help="Let budgets stop this agent.")
+@install_options(BUDGETS, help="Let budgets stop this agent.")
 def command(
     action: str | None,
     amount: str | None,
@@ -35,7 +30,6 @@ def command(
     job: str | None,
     stops: bool,
     check: bool,
-    as_json: bool,
 ) -> None:
     """Show what may be spent in a day, week or month, and what it will be at the end.
 
@@ -64,7 +58,7 @@ def command(
             else:
                 budgets.remove_limit(store, scope, amount.rpartition("/")[2])
         found = budgets.read_budgets(store)
-    if as_json:
+    if wants_json():
         print_json(found)
     else:
         _print(found.budgets)

@@ -4,20 +4,21 @@ from typing import TYPE_CHECKING
 import click
 
 from relight.cli.options import (
+    Answer,
     TypedFilter,
     current_store,
     filter_options,
-    json_option,
-    print_json,
     print_no_match,
     reading_command,
+    wants_json,
 )
+from relight.errors import as_typed
+from relight.store import Store
+from relight.store.queries.filters import Filter
 
 if TYPE_CHECKING:
     from relight.reports.cache_rebuilds import CacheReport
     from relight.reports.narrowing import NoMatch
-    from relight.store import Store
-    from relight.store.queries.filters import Filter
 
 TEXT_ROWS = 10
 
@@ -29,8 +30,7 @@ TEXT_ROWS = 10
     type=click.IntRange(0, 10_000),
     help="List at most so many rebuilds, the costliest first (default: 10, JSON 1000).",
 )
-@json_option
-def command(typed: TypedFilter, limit: int | None, as_json: bool) -> None:
+def command(typed: TypedFilter, limit: int | None) -> Answer:
     """Show which turns rebuilt the prompt cache, why, and what each cost.
 
     A turn rebuilds the cache if it reads less from it than was cached before, and writes it again.
@@ -45,17 +45,16 @@ def command(typed: TypedFilter, limit: int | None, as_json: bool) -> None:
     with current_store() as store:
         chosen = typed.read(store)
         if limit is None:
-            limit = MOST_REBUILDS if as_json else TEXT_ROWS
+            limit = MOST_REBUILDS if wants_json() else TEXT_ROWS
         # a step's number needs the texts of its session, which take longer than all sums
-        found = read_cache_report(store, chosen, limit=limit, with_steps=as_json)
+        found = read_cache_report(store, chosen, limit=limit, with_steps=wants_json())
+        yield found
         why = None if found.turns else _explain(store, chosen)
-        short = shorten_names(store, [] if as_json else [one.session_id for one in found.rebuilds])
-    if as_json:
-        print_json(found)
-    elif not found.turns:
-        print_no_match(why)
-    else:
+        short = shorten_names(store, [one.session_id for one in found.rebuilds])
+    if found.turns:
         _print(found, short)
+    else:
+        print_no_match(why)
 
 
 def _explain(store: "Store", chosen: "Filter") -> "NoMatch":
@@ -81,8 +80,8 @@ def _print(found: "CacheReport", short: Mapping[str, str]) -> None:
         costs = [screen.dollars(one.usd, unpriced=one.unpriced_turns) for one in pauses]
         lengths = [_name_length(one.from_seconds, one.to_seconds) for one in pauses]
         turns = [screen.count(one.turns) for one in pauses]
-        columns = [screen.Words("pause", lengths), screen.Column("turns", turns)]
-        screen.print_table([*columns, screen.Column("cost", costs)])
+        turned, cost = screen.Column("turns", turns), screen.Column("cost", costs)
+        screen.print_columns(screen.Words("pause", lengths), turned, cost)
     _print_days(found)
     _print_rebuilds(found, short)
 
@@ -93,14 +92,12 @@ def _print_causes(found: "CacheReport") -> None:
     rows = [one for one in found.causes if one.turns]
     costs = [screen.dollars(one.usd, unpriced=one.unpriced_turns) for one in rows]
     avoidable = [screen.dollars(one.avoidable_usd) if one.cause == "pause" else "" for one in rows]
-    screen.print_table(
-        [
-            screen.Words("cause", [one.cause.replace("_", " ") for one in rows]),
-            screen.Column("turns", [screen.count(one.turns) for one in rows]),
-            screen.Column("tokens", [screen.count(one.tokens) for one in rows]),
-            screen.Column("cost", costs),
-            screen.Column("avoidable", avoidable),
-        ]
+    screen.print_columns(
+        screen.Words("cause", [one.cause.replace("_", " ") for one in rows]),
+        screen.Column("turns", [screen.count(one.turns) for one in rows]),
+        screen.Column("tokens", [screen.count(one.tokens) for one in rows]),
+        screen.Column("cost", costs),
+        screen.Column("avoidable", avoidable),
     )
 
 
@@ -109,35 +106,30 @@ def _print_days(found: "CacheReport") -> None:
 
     rows = [one for one in found.days if one.turns]
     costs = [screen.dollars(one.usd, unpriced=one.unpriced_turns) for one in rows]
-    screen.print_table(
-        [
-            screen.Words("day", [one.day for one in rows], is_name=True),
-            screen.Column("rebuilds", [screen.count(one.turns) for one in rows]),
-            screen.Column("cost", costs),
-            screen.Column("pauses", [screen.dollars(one.pauses_usd) for one in rows]),
-            screen.Column("of", [screen.dollars(one.spent_usd) for one in rows]),
-        ]
+    screen.print_columns(
+        screen.Words("day", [one.day for one in rows], is_name=True),
+        screen.Column("rebuilds", [screen.count(one.turns) for one in rows]),
+        screen.Column("cost", costs),
+        screen.Column("pauses", [screen.dollars(one.pauses_usd) for one in rows]),
+        screen.Column("of", [screen.dollars(one.spent_usd) for one in rows]),
     )
 
 
 def _print_rebuilds(found: "CacheReport", short: Mapping[str, str]) -> None:
     from relight.cli import screen
-    from relight.errors import as_typed
 
     screen.print_text(as_typed("\ncostliest, for `relight show SESSION`"), style="bold")
     rows = found.rebuilds
     names = [short.get(one.session_id, one.session_id) for one in rows]
     titles = [one.title or "" for one in rows]
-    screen.print_table(
-        [
-            screen.Words("at", [screen.minute(one.at) for one in rows], is_name=True),
-            screen.Words("cause", [one.cause.replace("_", " ") for one in rows]),
-            screen.Column("after", [screen.seconds(one.pause_seconds) for one in rows]),
-            screen.Column("tokens", [screen.count(one.tokens) for one in rows]),
-            screen.Column("cost", [screen.dollars(one.usd) for one in rows]),
-            screen.Words("session", names, is_name=True),
-            screen.Words("title", titles, is_spare=True, least=10, is_title=True),
-        ]
+    screen.print_columns(
+        screen.Words("at", [screen.minute(one.at) for one in rows], is_name=True),
+        screen.Words("cause", [one.cause.replace("_", " ") for one in rows]),
+        screen.Column("after", [screen.seconds(one.pause_seconds) for one in rows]),
+        screen.Column("tokens", [screen.count(one.tokens) for one in rows]),
+        screen.Column("cost", [screen.dollars(one.usd) for one in rows]),
+        screen.Words("session", names, is_name=True),
+        screen.Words("title", titles, is_spare=True, least=10, is_title=True),
     )
     if found.turns > len(rows):
         screen.print_text(f"… and {found.turns - len(rows):,} more: --limit N", style="dim")

@@ -1,37 +1,15 @@
 """Comparisons of models: `job compare`, its options, and the tables it shares with skills."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from relight.cli.options import current_store, json_option, print_json, reading_command, split_words
+from relight.cli.options import Answer, current_store, reading_command, split_words
 
 if TYPE_CHECKING:
-    from relight.reports.comparison.models import Comparison, JobComparisons
+    from relight.reports.comparison.models import Comparison
     from relight.reports.comparison.pairing import JobPair, Pairing
-
-
-def margin_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --margin to a command."""
-    return click.option(
-        "--margin",
-        callback=_read_margin,
-        default="5",
-        metavar="X",
-        help="The acceptable loss of success in points, or as a share (default: 5 or 0.05).",
-    )(function)
-
-
-def comparison_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --models and --margin to a command."""
-    models = click.option(
-        "--models",
-        metavar="A,B",
-        callback=_read_models,
-        help="Only these, by name or a part of it (default: all).",
-    )
-    return models(margin_option(function))
 
 
 def _read_models(_: click.Context, __: click.Parameter, text: str | None) -> list[str] | None:
@@ -52,6 +30,21 @@ def _read_margin(_: click.Context, __: click.Parameter, text: str) -> float:
     if not 0 < number < 100:
         raise click.BadParameter(f"give more than 0 and less than 100 points, not {text}")
     return number / 100 if number >= 1 else number
+
+
+margin_option = click.option(
+    "--margin",
+    callback=_read_margin,
+    default="5",
+    metavar="X",
+    help="The acceptable loss of success in points, or as a share (default: 5 or 0.05).",
+)
+models_option = click.option(
+    "--models",
+    metavar="A,B",
+    callback=_read_models,
+    help="Only these, by name or a part of it (default: all).",
+)
 
 
 def print_comparison(found: "Comparison") -> None:
@@ -88,11 +81,6 @@ def print_comparison(found: "Comparison") -> None:
         screen.print_text(note, style="dim")
 
 
-def print_job_comparisons(found: "JobComparisons") -> None:
-    """Print a line for each job and each pair of its models."""
-    _print_pairs([(pair.jobs[0].name, pair, pair) for one in found.jobs for pair in one.pairs])
-
-
 def _print_pairs(pairs: "Sequence[tuple[str, Pairing, Pairing | JobPair]]") -> None:
     """Print the counts of pairs of models by job."""
     from relight.cli import screen
@@ -103,25 +91,22 @@ def _print_pairs(pairs: "Sequence[tuple[str, Pairing, Pairing | JobPair]]") -> N
     first = [count_of(one.successes, one.failures) for _, _, one in pairs]
     second = [count_of(one.against_successes, one.against_failures) for _, _, one in pairs]
     verdicts = [one.verdict or "not shared" for _, _, one in pairs]
-    columns = [
+    screen.print_columns(
         screen.Words("job", [name for name, _, _ in pairs], is_name=True),
         screen.Words("model", [pair.model or "unknown" for _, pair, _ in pairs]),
         screen.Column("succeeded", first),
         screen.Words("against", [pair.against or "unknown" for _, pair, _ in pairs]),
         screen.Column("succeeded", second),
         screen.Words("verdict", verdicts, lines=2, colour=screen.colour_state),
-    ]
-    screen.print_table(columns)
+    )
 
 
 @reading_command("compare", example="relight job compare inbox --models opus,haiku")
 @click.argument("name", required=False)
 @click.option("--all", "is_all", is_flag=True, help="Every job that ran on two models or more.")
-@comparison_options
-@json_option
-def compare(
-    name: str | None, is_all: bool, models: list[str] | None, margin: float, as_json: bool
-) -> None:
+@models_option
+@margin_option
+def compare(name: str | None, is_all: bool, models: list[str] | None, margin: float) -> Answer:
     """Show whether a cheaper model is good enough for a job.
 
     Compares the models that ran it, whatever skills they used; jobs of other schedulers too.
@@ -137,15 +122,13 @@ def compare(
         settle_lost(store)
         if name is None:
             every = compare_jobs(store, margin=margin)
-            if as_json:
-                print_json(every)
-            elif every.jobs:
-                print_job_comparisons(every)
+            yield every
+            if every.jobs:
+                pairs = [pair for one in every.jobs for pair in one.pairs]
+                _print_pairs([(pair.jobs[0].name, pair, pair) for pair in pairs])
             else:
                 click.echo("no job ran on two models with known outcomes")
             return
         found = compare_job(store, name, models=models, margin=margin)
-    if as_json:
-        print_json(found)
-    else:
-        print_comparison(found)
+    yield found
+    print_comparison(found)

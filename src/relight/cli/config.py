@@ -1,81 +1,71 @@
+from pathlib import Path
+from typing import Any
+
 import click
+from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from relight.cli.options import (
-    current_home,
-    current_store,
-    json_option,
-    print_json,
-    relight_command,
-    relight_group,
+from relight.cli.options import Answer, current_home, current_store, relight_group
+from relight.config import (
+    Amount,
+    Config,
+    DisplaySettings,
+    JobSettings,
+    LessonSettings,
+    LimitSettings,
+    MoaSettings,
+    ModelSettings,
+    PlanSettings,
+    PriceKey,
+    StoreSettings,
+    TemplateSettings,
+    find_home,
+    read_config,
 )
-from relight.config import Config, PlanSettings, find_home, read_config
 from relight.errors import RelightError, as_typed
+from relight.store import open_reader
 from relight.text import dollars
 from relight.times import check_timezone
 
-SETTINGS = """Settings in config.toml:
-
-\b
-timezone = "Europe/Berlin"     # of a new store; `config timezone` changes it
-auto_import = true             # commands that read take in what is new
-max_tool_chars = 8000          # longer tool results are shortened
-local_models_are_free = true   # those in your own network; default: false
-[prices."my-model"]            # dollars per million tokens; overrides lists
-input_usd_per_mtok = 0.5       # and output_…, cache_read_…, cache_write_…
-[plans.SOURCE]                 # a plan pays for the calls of this source
-since = 2026-01-01             # and until; the days that it is valid
-name = "max"                   # and monthly_usd, provider
-[limits.SOURCE]                # what a window allows, if not reported
-five_hour_usd = 35             # or …_tokens; week_usd, week_tokens
-[models.aliases]               # names of one model, which reports group
-"my-model-v7" = "my-model"
-[templates]
-max_live_per_category = 5      # per project and category; 0: any number
-hold_out = 0.2                 # the share of sessions that start cold
-auto = "candidates"            # or "use", or "off": what imports create
-[lessons]
-give = true                    # sessions begin with those of their project
-hold_out = 0.2                 # the share of sessions that begin without
-[moa]
-save_traces = true             # record every turn of a mixture
-trace_dir = "~/traces"         # may name $VARIABLES; default: moa-traces/
-mute_share = 0.2               # of sessions in which an adviser is muted
-[moa.presets.review]           # a mixture with this name
-references = [{ model = "a" }] # and base_url, key_variable, temperature
-aggregator = { model = "b" }   # the model that acts
-reference_timeout_seconds = 60
-[jobs]
-model = "gpt-5.1"              # and base_url, key_variable, provider
-budget_usd_per_day = 5.0       # of all jobs; then runs are refused
-warn_at = 0.8                  # the share of a budget at which runs warn
-context_tokens = 131072        # of jobs' models, if they differ
-max_parallel = 4               # runs of one scheduler at a time
-for_team = false               # run jobs of the server it has joined
-[[jobs.routes]]                # the first that matches a job's prompt
-pattern = "(?i)summar"
-model = "small-model"          # and base_url, key_variable, provider
-[notify]                       # once for each failed run of any job
-command = "~/notify"           # or webhook = "https://…", or file = "…"
-[display]                      # texts and pages; JSON stays in dollars
-currency = "EUR"
-rate = 0.92                    # what a dollar costs
-[serve]
-token = "…"                    # that the dashboard requires
-hosts = ["box.lan"]            # further names of the server
-derivers = 2                   # processes that derive what is pushed
-[store]                        # of a team's server, not of a laptop
-url = "postgresql://…"         # needs relight[postgres]; then `migrate`
-retention_tape_days = 90       # pruned by a team's server once a day
-retention_index_days = 730
-"""
+EXAMPLE = Path(__file__).with_name("settings.toml").read_text("utf-8")
+SETTINGS = f"Settings in config.toml:\n\n\b\n{EXAMPLE}"
 
 
-# settings without secrets, which `--json` prints as they are
-SHOWN = (
-    *("auto_import", "max_tool_chars", "local_models_are_free", "prices", "plans", "limits"),
-    *("templates", "lessons", "jobs", "display", "models"),
-)
+class ShownServer(Struct, frozen=True):
+    """`[serve]` without its token."""
+
+    has_token: bool
+    hosts: list[str]
+
+
+class ShownTarget(Struct, frozen=True):
+    """`[notify]` without its secrets."""
+
+    to: str | None
+
+
+class ShownSettings(Struct, frozen=True, kw_only=True):
+    """The settings without secrets, and where they come from."""
+
+    home: str
+    file: str | None
+    timezone: str | None
+    timezone_setting: str | None
+    auto_import: bool
+    max_tool_chars: int
+    local_models_are_free: bool
+    prices: dict[str, dict[PriceKey, Amount]]
+    plans: dict[str, PlanSettings]
+    limits: dict[str, LimitSettings]
+    templates: TemplateSettings
+    lessons: LessonSettings
+    jobs: JobSettings
+    display: DisplaySettings
+    models: ModelSettings
+    moa: MoaSettings
+    serve: ShownServer
+    notify: ShownTarget
+    store: StoreSettings
 
 
 @relight_group("config", example="relight config timezone Europe/Berlin", alone="show")
@@ -83,9 +73,8 @@ def command() -> None:
     pass
 
 
-@relight_command("show", example="relight config --json")
-@json_option
-def show(as_json: bool) -> None:
+@command.plain("show", example="relight config --json")
+def show() -> Answer:
     """Show the settings and where they come from."""
     from relight.reports.plan_worth import find_unknown_plans
 
@@ -95,21 +84,20 @@ def show(as_json: bool) -> None:
     zone = _find_timezone(config)
     for note in find_unknown_plans(config.plans, config.limits):
         click.echo(f"warning: {note}", err=True)
-    if as_json:
-        print_json(
-            {
-                "home": str(home),
-                "file": str(path) if path.exists() else None,
-                "timezone": zone,
-                "timezone_setting": config.timezone,
-                **{name: getattr(config, name) for name in SHOWN},
-                "moa": replace(config.moa, trace_dir=str(config.trace_folder)),
-                "serve": {"has_token": bool(config.serve.token), "hosts": config.serve.hosts},
-                "notify": {"to": config.notify.shown},
-                "store": asdict(config.store) | {"url": config.store.shown},
-            }
-        )
-        return
+    shown: dict[str, Any] = {
+        name: getattr(config, name, None) for name in ShownSettings.__struct_fields__
+    }
+    shown |= {
+        "home": str(home),
+        "file": str(path) if path.exists() else None,
+        "timezone": zone,
+        "timezone_setting": config.timezone,
+        "moa": replace(config.moa, trace_dir=str(config.trace_folder)),
+        "serve": ShownServer(bool(config.serve.token), config.serve.hosts),
+        "notify": ShownTarget(config.notify.shown),
+        "store": replace(config.store, url=config.store.shown),
+    }
+    yield ShownSettings(**shown)
     click.echo(f"home: {home}")
     click.echo(f"settings: {path if path.exists() else f'none ({path} does not exist)'}")
     click.echo(f"timezone: {_describe_timezone(config, zone)}")
@@ -153,7 +141,6 @@ def _find_timezone(config: Config) -> str | None:
 
     None if the database cannot be read: settings are shown all the same.
     """
-    from relight.store import open_reader
     from relight.store.keep.migrate import local_timezone
 
     if not config.has_store:
@@ -174,10 +161,9 @@ def _describe_timezone(config: Config, zone: str | None) -> str:
     return f"{zone} (the setting {config.timezone} is for a new store: {apply})"
 
 
-@relight_command("timezone", example="relight config timezone Europe/Berlin")
+@command.plain("timezone", example="relight config timezone Europe/Berlin")
 @click.argument("zone", required=False)
-@json_option
-def timezone(zone: str | None, as_json: bool) -> None:
+def timezone(zone: str | None) -> Answer:
     """Show or change the time zone of the store's days.
 
     ZONE is a name such as Europe/Berlin. The days of everything recorded are derived again, and
@@ -185,7 +171,7 @@ def timezone(zone: str | None, as_json: bool) -> None:
     """
     import time
 
-    from relight.store.keep.timezone import change_timezone
+    from relight.store.keep.timezone import TimezoneChange, change_timezone
     from relight.work.jobs.registry import plan_again
 
     if zone is not None:
@@ -197,19 +183,14 @@ def timezone(zone: str | None, as_json: bool) -> None:
             change_timezone(store, zone)
             moved = plan_again(store, now=int(time.time() * 1000))
         after = store.timezone
-    if as_json:
-        print_json({"timezone": after, "before": before, "jobs": moved})
-    elif after == before:
+    yield TimezoneChange(after, before, moved)
+    if after == before:
         click.echo(f"days are in {after}")
     else:
         click.echo(f"days are in {after} now; before they were in {before}")
         if moved:
             click.echo(f"jobs that go by it: {', '.join(moved)}")
         click.echo(as_typed("start `relight serve` and `relight scheduler` again if they run"))
-
-
-command.add_command(show)
-command.add_command(timezone)
 
 
 def _describe_plan(plan: PlanSettings) -> str:

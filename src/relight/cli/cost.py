@@ -2,7 +2,7 @@ from pathlib import Path
 
 import click
 
-from relight.cli.options import current_store, json_option, print_json, reading_command
+from relight.cli.options import Answer, current_store, reading_command
 
 
 @reading_command("cost", example="relight cost feature/login")
@@ -13,8 +13,7 @@ from relight.cli.options import current_store, json_option, print_json, reading_
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="The project's folder (default: the present one).",
 )
-@json_option
-def command(ref: str, project: Path | None, as_json: bool) -> None:
+def command(ref: str, project: Path | None) -> Answer:
     """Show what a branch, a commit or a path cost, and the lines that were changed.
 
     A branch: the turns made on it, in sessions of this repository. A commit: the turns of the
@@ -27,9 +26,7 @@ def command(ref: str, project: Path | None, as_json: bool) -> None:
 
     with current_store() as store:
         found = read_cost(store, ref, project or Path.cwd())
-    if as_json:
-        print_json(found)
-        return
+    yield found
     from relight.cli import screen
     from relight.text import plural
 
@@ -38,9 +35,7 @@ def command(ref: str, project: Path | None, as_json: bool) -> None:
         screen.print_text(f"{found.kind} {name}: nothing is known", style="bold")
         screen.print_text(found.note)
         return
-    unpriced, included = found.unpriced_turns, found.included_usd
-    cost = screen.dollars(found.cost_usd, unpriced=unpriced, included=included)
-    screen.print_text(f"{found.kind} {name}: {cost}", style="bold")
+    screen.print_text(f"{found.kind} {name}: {screen.format_cost(found)}", style="bold")
     screen.print_text(
         f"{plural(found.sessions, 'session')}, {plural(found.turns, 'turn')};"
         f" edits added {plural(found.lines_added, 'line')} and removed {found.lines_removed:,}"

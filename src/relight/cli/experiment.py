@@ -7,32 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from relight.cli.experiment_tables import (
-    print_experiments,
-    print_holdout,
-    print_paired,
-    print_plans,
-)
+from relight.cli import experiment_tables as tables
 from relight.cli.options import (
+    Answer,
     confirm,
     current_store,
     endpoint_options,
-    json_option,
     name_option,
-    print_json,
-    reading_command,
-    relight_command,
     relight_group,
     split_words,
+    wants_json,
     yes_option,
 )
 from relight.errors import RelightError, as_typed
+from relight.store import Store
 
 if TYPE_CHECKING:
-    from relight.store import Store
     from relight.work.experiments.conduct import TrialEvent
     from relight.work.experiments.plan import ExperimentPlan
-    from relight.work.experiments.register import Experiment
 
 WAIT_SECONDS = 0.3
 # options that may change when an experiment continues
@@ -57,7 +49,7 @@ def _refuse_effect(_: click.Context, __: click.Parameter, value: str | None) -> 
         )
 
 
-@reading_command("report", example="relight experiment report --json")
+@command.reading("report", example="relight experiment report --json")
 @click.argument("name", required=False)
 @click.option(
     "--template", metavar="NAME", help="Only sessions for which this template was chosen."
@@ -66,8 +58,7 @@ def _refuse_effect(_: click.Context, __: click.Parameter, value: str | None) -> 
     "--plan", type=click.IntRange(1), metavar="N", help="An earlier plan (default: the present)."
 )
 @click.option("--effect", hidden=True, expose_value=False, callback=_refuse_effect)
-@json_option
-def report(name: str | None, template: str | None, plan: int | None, as_json: bool) -> None:
+def report(name: str | None, template: str | None, plan: int | None) -> Answer:
     """Show the effect of warm starts and lessons, or the result of an experiment.
 
     Without NAME, sessions that started warm are compared with those held out cold: whole sessions,
@@ -80,19 +71,17 @@ def report(name: str | None, template: str | None, plan: int | None, as_json: bo
     if name is not None:
         if template is not None or plan is not None:
             raise click.UsageError("--template and --plan are for warm starts, without NAME")
-        _report_pairs(name, as_json=as_json)
+        yield from _report_pairs(name)
         return
     from relight.work.experiments.holdout import read_holdout
 
     with current_store() as store:
         found = read_holdout(store, template=template, plan=plan)
-    if as_json:
-        print_json(found)
-    else:
-        print_holdout(found, template)
+    yield found
+    tables.print_holdout(found, template)
 
 
-@relight_command("plan", example="relight experiment plan --measure success --effect 0.15")
+@command.plain("plan", example="relight experiment plan --measure success --effect 0.15")
 @click.option(
     "--measure",
     type=click.Choice(["success", "early_failures", "both"]),
@@ -114,8 +103,7 @@ def report(name: str | None, template: str | None, plan: int | None, as_json: bo
     "--error", type=float, metavar="X", help="Wrong verdicts accepted without an effect: 0.05."
 )
 @yes_option
-@json_option
-def plan(yes: bool, as_json: bool, **changes: Any) -> None:
+def plan(**changes: Any) -> Answer:
     """Show how warm starts and lessons are compared, or change it for later sessions.
 
     The first session that is dealt to an arm begins with the default plan: both figures, 10 points
@@ -127,59 +115,51 @@ def plan(yes: bool, as_json: bool, **changes: Any) -> None:
 
     with current_store() as store:
         if any(value is not None for value in changes.values()):
-            if not yes and find_plan(store).number is not None:
+            if find_plan(store).number is not None:
                 confirm("begin a new comparison? it counts only sessions from now on")
             change_plan(store, **changes)
         plans = read_warm_plans(store)
-    if as_json:
-        print_json(WarmPlanList(plans))
-    else:
-        print_plans(plans)
+    yield WarmPlanList(plans)
+    tables.print_plans(plans)
 
 
-def _report_pairs(name: str, *, as_json: bool) -> None:
+def _report_pairs(name: str) -> Answer:
     from relight.work.experiments.pairs import read_paired_report
     from relight.work.experiments.register import find_experiment
 
     with current_store() as store:
         found = read_paired_report(store, find_experiment(store, name))
-    if as_json:
-        print_json(found)
-    else:
-        print_paired(found)
+    yield found
+    tables.print_paired(found)
 
 
-@reading_command("list", example="relight experiment list --json")
-@json_option
-def list_experiments(as_json: bool) -> None:
+@command.reading("list", example="relight experiment list --json")
+def list_experiments() -> Answer:
     """List the experiments."""
     from relight.work.experiments import register
 
     with current_store() as store:
         rows = register.summarise_experiments(store)
-    if as_json:
-        print_json(register.ExperimentList(rows))
-    else:
-        print_experiments(rows)
+    yield register.ExperimentList(rows)
+    tables.print_experiments(rows)
 
 
-@relight_command("delete", example="relight experiment delete warm-1")
+@command.plain("delete", example="relight experiment delete warm-1")
 @click.argument("name")
 @yes_option
-def delete(name: str, yes: bool) -> None:
+def delete(name: str) -> None:
     """Delete an experiment; its sessions stay."""
     from relight.cli.screen import clean
     from relight.work.experiments.register import delete_experiment, find_experiment, now_ms
 
     with current_store() as store:
         find_experiment(store, name)
-        if not yes:
-            confirm(f"delete the experiment {clean(name)}?")
+        confirm(f"delete the experiment {clean(name)}?")
         delete_experiment(store, name, now=now_ms())
     click.echo(f"deleted {clean(name)}")
 
 
-@relight_command("start", example="relight experiment start warm-1 --tasks tasks.toml --model m")
+@command.plain("start", example="relight experiment start warm-1 --tasks tasks.toml --model m")
 @click.argument("name")
 @click.option(
     "--tasks", "file", type=click.Path(path_type=Path), metavar="FILE", help="The task list."
@@ -209,8 +189,7 @@ def delete(name: str, yes: bool) -> None:
     type=click.Choice(["success", "early_failures"]),
     help="What the verdict is about (default: success if a task has a check).",
 )
-@json_option
-def start(name: str, file: Path | None, as_json: bool, **given: Any) -> None:
+def start(name: str, file: Path | None, **given: Any) -> Answer:
     """Run a list of tasks in both arms, or continue where it stopped.
 
     FILE has one task per line, or it is .jsonl, .json or .toml ([[task]]) with `prompt` and
@@ -224,14 +203,10 @@ def start(name: str, file: Path | None, as_json: bool, **given: Any) -> None:
 
     with current_store() as store:
         _prepare(store, name, file, given)
-        ended = conduct(store, name, on_event=None if as_json else _Progress(store, name))
+        ended = conduct(store, name, on_event=None if wants_json() else _Progress(store, name))
         found = read_paired_report(store, ended)
-    if as_json:
-        print_json(found)
-        return
-    from relight.cli.experiment_tables import print_paired
-
-    print_paired(found)
+    yield found
+    tables.print_paired(found)
     if ended.status != "done":
         click.echo(as_typed(f"to continue: relight experiment start {shlex.quote(name)}"), err=True)
 
@@ -316,17 +291,17 @@ class _Progress:
         click.echo(f"[{self.done}/{self.planned}] {what}: {text}", err=True)
 
 
-@relight_command("stop", example="relight experiment stop warm-1")
+@command.plain("stop", example="relight experiment stop warm-1")
 @click.argument("name")
 @click.option("--now", "at_once", is_flag=True, help="Interrupt the current run.")
-@json_option
-def stop(name: str, at_once: bool, as_json: bool) -> None:
+def stop(name: str, at_once: bool) -> Answer:
     """Stop an experiment that another process runs, after its current run.
 
     `relight experiment start NAME` continues it later; an interrupted run then starts again.
     """
     from relight.store.experiments import read_trial_runs
     from relight.work.experiments.register import (
+        StoppedExperiment,
         ask_stop,
         find_experiment,
         is_running,
@@ -335,32 +310,13 @@ def stop(name: str, at_once: bool, as_json: bool) -> None:
 
     with current_store() as store:
         was_running = ask_stop(store, name, at_once=at_once, now=now_ms())
-        if was_running and not as_json:
+        if was_running and not wants_json():
             wait = "" if at_once else " after its current run; --now interrupts it"
             click.echo(f"{name} is asked to stop{wait}", err=True)
         while is_running(store, found := find_experiment(store, name), now=now_ms()):
             time.sleep(WAIT_SECONDS)
         done = sum(run.status == "done" for run in read_trial_runs(store, found.id))
-    _print_stopped(found, done, was_running=was_running, as_json=as_json)
-
-
-def _print_stopped(found: "Experiment", done: int, *, was_running: bool, as_json: bool) -> None:
     planned = 2 * found.plan.planned_pairs
-    if as_json:
-        print_json(
-            {
-                "name": found.name,
-                "was_running": was_running,
-                "status": found.status,
-                "note": found.note,
-                "runs_done": done,
-                "runs_planned": planned,
-            }
-        )
-        return
+    yield StoppedExperiment(found.name, was_running, found.status, found.note, done, planned)
     state = "has stopped" if was_running else "is not running"
     click.echo(f"{found.name} {state}: {done} of {planned} runs are done")
-
-
-for sub in (report, plan, start, stop, list_experiments, delete):
-    command.add_command(sub)

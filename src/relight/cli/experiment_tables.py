@@ -78,12 +78,11 @@ def _print_lessons(found: "LessonEffect") -> None:
     if found.lessons:
         given = [f"{one.given_failed:,} of {one.given_sessions:,}" for one in found.lessons]
         held = [f"{one.held_out_failed:,} of {one.held_out_sessions:,}" for one in found.lessons]
-        columns = [
+        screen.print_columns(
             screen.Words("lesson", [one.text for one in found.lessons], lines=3),
             screen.Column("failed, given", given),
             screen.Column("failed, held out", held),
-        ]
-        screen.print_table(columns)
+        )
 
 
 def print_plans(plans: "Sequence[WarmPlan]") -> None:
@@ -96,7 +95,7 @@ def print_plans(plans: "Sequence[WarmPlan]") -> None:
         f"−{plan.early_effect * 100:g} points" if plan.has_early_failures else "" for plan in plans
     ]
     lessons = [f"−{plan.cause_effect * 100:g} points" for plan in plans]
-    columns = [
+    screen.print_columns(
         screen.Column("plan", ["–" if one.number is None else str(one.number) for one in plans]),
         screen.Words("compares", [plan.measure.replace("_", " ") for plan in plans]),
         screen.Column("success", success),
@@ -106,8 +105,7 @@ def print_plans(plans: "Sequence[WarmPlan]") -> None:
         # as numbers: a day is never cut
         screen.Column("from", [(plan.begun_at or "")[:10] for plan in plans]),
         screen.Column("to", [(plan.ended_at or "")[:10] for plan in plans]),
-    ]
-    screen.print_table(columns)
+    )
 
 
 def print_paired(found: "PairedReport") -> None:
@@ -146,7 +144,7 @@ def print_experiments(rows: "Sequence[ExperimentSummary]") -> None:
         click.echo(f"no experiments yet; {hint}")
         return
     states, colour = [row.status for row in rows], screen.colour_state
-    columns = [
+    screen.print_columns(
         screen.Column("name", [row.name for row in rows], is_name=True),
         screen.Words("arms", [" / ".join(row.arms) for row in rows]),
         screen.Words("status", states, is_name=True, colour=colour),
@@ -154,8 +152,7 @@ def print_experiments(rows: "Sequence[ExperimentSummary]") -> None:
         screen.Column("of", [str(row.runs_planned) for row in rows]),
         screen.Column("cost", [screen.dollars(row.cost_usd) for row in rows]),
         screen.Words("note", [row.note or "" for row in rows], lines=2),
-    ]
-    screen.print_table(columns)
+    )
 
 
 def _print_table(arms: Sequence[str], difference: str, rows: Sequence[Sequence[str]]) -> None:

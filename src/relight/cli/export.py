@@ -9,6 +9,7 @@ from relight.cli.options import (
     json_option,
     print_json,
     reading_command,
+    wants_json,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +44,6 @@ def command(
     typed: TypedFilter,
     force: bool,
     target: str,
-    as_json: bool,
 ) -> None:
     """Write sessions, turns and tool calls into files, redacted, or send them to a collector.
 
@@ -63,19 +63,17 @@ def command(
     if form == "otlp":
         if force:
             raise click.UsageError("--force replaces files: it does not go with --format otlp")
-        send_export(target, typed, has_content=content, is_dry_run=dry_run, as_json=as_json)
+        send_export(target, typed, has_content=content, is_dry_run=dry_run)
     else:
-        write(target, typed, form=form, table=table, force=force, as_json=as_json)
+        write(target, typed, form=form, table=table, force=force)
 
 
-def write(
-    target: str, typed: TypedFilter, *, form: str, table: str | None, force: bool, as_json: bool
-) -> None:
+def write(target: str, typed: TypedFilter, *, form: str, table: str | None, force: bool) -> None:
     from relight.cli.progress import LateProgress
     from relight.reports.export_files import STANDARD_OUTPUT, export_sessions
 
     is_printed = target == STANDARD_OUTPUT
-    if as_json and is_printed:
+    if wants_json() and is_printed:
         raise click.UsageError("--json and the target - both print to standard output")
     if is_printed and form == "csv" and not table:
         raise click.UsageError("three tables cannot go to standard output: choose one with --table")
@@ -89,15 +87,13 @@ def write(
             force=force,
             progress=progress.update,
         )
-    if as_json:
+    if wants_json():
         print_json(done)
     else:
         click.echo(describe_export(done), err=is_printed)
 
 
-def send_export(
-    target: str, typed: TypedFilter, *, has_content: bool, is_dry_run: bool, as_json: bool
-) -> None:
+def send_export(target: str, typed: TypedFilter, *, has_content: bool, is_dry_run: bool) -> None:
     from relight.cli.progress import LateProgress
     from relight.intake.span_target import check_target, export_spans, is_open
 
@@ -112,7 +108,7 @@ def send_export(
             is_dry_run=is_dry_run,
             progress=progress.update,
         )
-    if as_json:
+    if wants_json():
         print_json(done)
     else:
         click.echo(describe_sent(done))

@@ -4,18 +4,17 @@ from typing import TYPE_CHECKING
 import click
 
 from relight.cli.options import (
+    Answer,
     TypedFilter,
     current_store,
     filter_options,
     format_options,
-    print_csv,
-    print_json,
     print_no_match,
     reading_command,
     split_words,
 )
 from relight.errors import as_typed
-from relight.text import make_markdown
+from relight.text import make_csv, make_markdown, plural
 
 if TYPE_CHECKING:
     from relight.reports.failed_work import FailedWork, FailureCause
@@ -48,10 +47,9 @@ def command(
     by: str | None,
     typed: TypedFilter,
     job: str | None,
-    as_json: bool,
     as_csv: bool,
     as_markdown: bool,
-) -> None:
+) -> Answer:
     """Show failed runs and sessions by cause, failed calls by kind and tool, and spirals.
 
     A failed call is a tool call that could not do what it was asked, or a model call without a
@@ -74,15 +72,15 @@ def command(
         chosen = typed.read(store, job=job)
         read_new(store, chosen, seconds=READ_SECONDS)
         found = read_failures(store, chosen, keys, slots=find_allowed_slots(store))
+        yield FailuresSince(since=chosen.since, until=chosen.until, **asdict(found))
         why = explain_no_failure(store, chosen, job=job) if found.is_empty else None
         has_any = not found.is_empty or has_sessions(store) or store.has_rows("run")
         listed = [one.session_id for one in found.runs if one.session_id]
         short = shorten_names(store, [*listed, *(one.session_id for one in found.spirals)])
-    if as_json:
-        print_json(FailuresSince(since=chosen.since, until=chosen.until, **asdict(found)))
-    elif as_csv:
+    if as_csv:
         names = [*found.by, *FIGURES, *EXAMPLES]
-        print_csv(names, [asdict(one) for one in found.failures])
+        rows = [[getattr(one, name) for name in names] for one in found.failures]
+        click.echo(make_csv(names, rows), nl=False)
     elif as_markdown:
         names = [*found.by, *FIGURES, *EXAMPLES[:2]]
         rows = [[getattr(one, name) for name in names] for one in found.failures]
@@ -118,7 +116,6 @@ def _print_failed(found: "FailureReport", short: Mapping[str, str]) -> None:
     """Print failed runs and sessions: a sentence, their causes, and the newest of them."""
     from relight.cli import screen
     from relight.reports.failed_work import describe_failed
-    from relight.text import plural
 
     screen.print_text(describe_failed(found.failed) or "", style="bold red")
     if left := found.failed.unrecorded_runs:
@@ -129,15 +126,13 @@ def _print_failed(found: "FailureReport", short: Mapping[str, str]) -> None:
         _format_cost(one, is_recorded=one.unrecorded_runs < one.runs + one.sessions)
         for one in causes
     ]
-    screen.print_table(
-        [
-            screen.Words("kind", [one.kind for one in causes]),
-            screen.Words("cause", [one.cause for one in causes], lines=3),
-            screen.Column("runs", [screen.count(one.runs) for one in causes]),
-            screen.Column("sess.", [screen.count(one.sessions) for one in causes]),
-            screen.Column("cost", costs),
-            screen.Words("jobs", [", ".join(one.jobs) for one in causes], is_spare=True),
-        ]
+    screen.print_columns(
+        screen.Words("kind", [one.kind for one in causes]),
+        screen.Words("cause", [one.cause for one in causes], lines=3),
+        screen.Column("runs", [screen.count(one.runs) for one in causes]),
+        screen.Column("sess.", [screen.count(one.sessions) for one in causes]),
+        screen.Column("cost", costs),
+        screen.Words("jobs", [", ".join(one.jobs) for one in causes], is_spare=True),
     )
     if len(found.causes) > TEXT_ROWS:
         more = plural(len(found.causes) - TEXT_ROWS, "more cause")
@@ -147,25 +142,20 @@ def _print_failed(found: "FailureReport", short: Mapping[str, str]) -> None:
     newest = found.runs[:NEWEST_ROWS]
     screen.print_text(as_typed("\nnewest, for `relight show SESSION`"), style="bold")
     names = [short.get(one.session_id or "", "no session") for one in newest]
+    what = [one.name or "" if one.what == "run" else one.title or "(no title)" for one in newest]
     costs = [_format_cost(one, is_recorded=one.session_id is not None) for one in newest]
-    screen.print_table(
-        [
-            screen.Words("at", [screen.minute(one.at) for one in newest], is_name=True),
-            screen.Words("what", [_name_work(one) for one in newest], is_title=True),
-            screen.Words("cause", [one.cause for one in newest], lines=3),
-            screen.Column("cost", costs),
-            screen.Words("session", names, is_name=True),
-        ]
+    screen.print_columns(
+        screen.Words("at", [screen.minute(one.at) for one in newest], is_name=True),
+        screen.Words("what", what, is_title=True),
+        screen.Words("cause", [one.cause for one in newest], lines=3),
+        screen.Column("cost", costs),
+        screen.Words("session", names, is_name=True),
     )
     total = found.failed.runs + found.failed.sessions
     if total > len(newest):
         screen.print_text(
             f"… and {total - len(newest):,} more: --json shows {len(found.runs)}", style="dim"
         )
-
-
-def _name_work(one: "FailedWork") -> str:
-    return one.name or "" if one.what == "run" else one.title or "(no title)"
 
 
 def _format_cost(one: "FailureCause | FailedWork", *, is_recorded: bool) -> str:
@@ -181,7 +171,6 @@ def _print_calls(found: "FailureReport") -> None:
     """Print failed calls by the keys of the report."""
     from relight.cli import screen
     from relight.reports.metrics import format_share, read_failure_rate
-    from relight.text import plural
 
     rows = found.failures[:TEXT_ROWS]
     examples = [one.example or one.reason or "" for one in rows]
@@ -195,7 +184,7 @@ def _print_calls(found: "FailureReport") -> None:
     columns += [calls, screen.Column("failed", shares)] if has_shares else []
     columns.append(screen.Column("sess.", [screen.count(one.sessions) for one in rows]))
     columns += [] if has_shares else [screen.Words("example", examples, lines=2)]
-    screen.print_table(columns)
+    screen.print_columns(*columns)
     if len(found.failures) > TEXT_ROWS:
         more = plural(len(found.failures) - TEXT_ROWS, "more row")
         screen.print_text(f"… and {more}", style="dim")

@@ -6,7 +6,7 @@ from relight.cli.options import confirm, current_store, reading_command, yes_opt
 @reading_command("forget", example="relight forget codex:01a1dd31")
 @click.argument("session")
 @yes_option
-def command(session: str, yes: bool) -> None:
+def command(session: str) -> None:
     """Delete one session permanently.
 
     Its tape, figures and facts and those of its sub-agents are deleted, and it is not imported
@@ -20,9 +20,8 @@ def command(session: str, yes: bool) -> None:
 
     with current_store() as store:
         session_id = find_session(store, session)
-        if not yes:
-            found = read_name(store, session_id)
-            name = clean(f"{found.session} ({found.title or 'no title'})")
-            confirm(f"forget {name}?")
+        found = read_name(store, session_id)
+        name = clean(f"{found.session} ({found.title or 'no title'})")
+        confirm(f"forget {name}?")
         count = forget(store, session_id)
     click.echo(f"forgot {plural(count, 'session')}")

@@ -3,13 +3,7 @@ from pathlib import Path
 
 import click
 
-from relight.cli.options import (
-    current_store,
-    json_option,
-    print_json,
-    relight_command,
-    relight_group,
-)
+from relight.cli.options import Answer, current_store, relight_group
 
 
 @relight_group("history", example="relight history export ~/relight-history")
@@ -20,10 +14,9 @@ def command() -> None:
     """
 
 
-@relight_command("export", example="relight history export ~/relight-history")
+@command.plain("export", example="relight history export ~/relight-history")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
-@json_option
-def export(folder: Path, as_json: bool) -> None:
+def export(folder: Path) -> Answer:
     """Write the months that are over into DIR; a month that has not changed stays as it is.
 
     `relight report --history DIR` reads them. Sessions that were pruned stay in them, sessions that
@@ -34,15 +27,10 @@ def export(folder: Path, as_json: bool) -> None:
 
     with current_store() as store:
         done = export_history(store, folder, now=time.time())
-    if as_json:
-        print_json(done)
-        return
+    yield done
     wrote = f"wrote {', '.join(done.written)}" if done.written else "no month has changed"
     kept = plural(len(done.unchanged), "month") + " unchanged"
     click.echo(f"{wrote}; {kept} ({size(done.bytes)} in {done.folder})")
     for month in done.damaged:
         note = f"warning: the files of {month} could not be read: they have what the store has now"
         click.echo(note, err=True)
-
-
-command.add_command(export)

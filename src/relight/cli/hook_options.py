@@ -14,29 +14,28 @@ if TYPE_CHECKING:
     from relight.warm.agents.settings import Agent
 
 
-def install_options(
-    agents: "Mapping[str, Agent]", *, installer: str, help: str
-) -> Callable[[Function], Function]:
+def install_options(agents: "Mapping[str, Agent]", *, help: str) -> Callable[[Function], Function]:
     """Return a decorator for a command that can be added to agents, which then run it as a hook.
 
-    `installer` is the function of `warm_install` that adds it. With --install, --remove or --hook
-    the command itself does not run. An error in a hook never stops the agent's session.
+    With --install, --remove or --hook the command itself does not run. An error in a hook never
+    stops the agent's session.
     """
     hooks = [name for name, agent in agents.items() if agent.hook]
 
     def decorate(function: Function) -> Function:
         @wraps(function)
-        def choose(
-            *, install: str | None, remove: bool, hook: str | None, yes: bool, **given: Any
-        ) -> None:
+        def choose(*, install: str | None, remove: bool, hook: str | None, **given: Any) -> None:
             if hook:
                 module = import_module(str(agents[hook].hook))
                 given_event = sys.stdin.buffer.read()
                 if answer := module.answer_event(given_event, source=hook, home=current_home()):
                     click.echo(answer)
             elif install:
-                add = getattr(import_module("relight.cli.warm_install"), installer)
-                add(install, remove=remove, yes=yes, as_json=given["as_json"])
+                from relight.cli.warm_install import install_part
+
+                undo = f"{click.get_current_context().info_name} --install {install}"
+                undo = undo if remove else f"{undo} --remove"
+                install_part(install, agents, undo=undo, remove=remove)
             elif remove:
                 raise click.UsageError("--remove goes with --install")
             else:

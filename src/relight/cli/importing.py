@@ -15,6 +15,7 @@ from relight.cli.options import (
     json_option,
     print_json,
     relight_command,
+    wants_json,
 )
 from relight.config import find_home
 from relight.errors import RelightError, as_typed
@@ -58,7 +59,7 @@ class SourceChoice(click.Choice[str]):
 )
 @click.option("--watch", is_flag=True, help="Keep reading as sessions grow, until interrupted.")
 @json_option
-def command(sources: Sequence[str], folder: Path | None, watch: bool, as_json: bool) -> None:
+def command(sources: Sequence[str], folder: Path | None, watch: bool) -> None:
     """Read new records from the agents' own files.
 
     Finds the sessions of {titles} in their usual folders ({variables} are honoured). Nothing is
@@ -80,9 +81,9 @@ def command(sources: Sequence[str], folder: Path | None, watch: bool, as_json: b
     with current_store() as store:
         for note in find_old_rules(store):
             click.echo(f"warning: {note}", err=True)
-        _import_once(store, sources, folder, as_json=as_json, is_quiet=watch)
+        _import_once(store, sources, folder, as_json=wants_json(), is_quiet=watch)
     if watch:
-        _watch(sources, folder, as_json=as_json)
+        _watch(sources, folder, as_json=wants_json())
 
 
 _AGENTS = [source for source in SOURCES.values() if source.homes]

@@ -1,39 +1,27 @@
 import shlex
 import shutil
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from relight.cli.options import current_store, json_option, print_json, relight_command, split_words
+from relight.cli.job import current_ms
+from relight.cli.options import (
+    Answer,
+    Function,
+    add_options,
+    current_store,
+    relight_command,
+    split_words,
+)
 from relight.errors import RelightError, as_typed
 from relight.store import Store
 
 if TYPE_CHECKING:
     from relight.work.jobs.job import JobDefinition
 
-Function = Callable[..., Any]
-# options that are fields of the job unchanged
-PLAIN = (
-    "schedule",
-    "timezone",
-    "place",
-    "runner",
-    "provider",
-    "base_url",
-    "key_variable",
-    "context_tokens",
-    "template",
-    "script",
-    "allow_terminal",
-    "max_attempts",
-    "deliver",
-    "budget_usd",
-    "budget_usd_per_day",
-)
 OPTIONS = (
     click.option("--schedule", metavar="S", help='"every 30m", "daily 07:00", cron, or a time.'),
     click.option("--timezone", metavar="TZ", help="The schedule's time zone (else the store's)."),
@@ -80,40 +68,40 @@ OPTIONS = (
 
 
 def job_options(function: Function) -> Function:
-    for option in reversed(OPTIONS):
-        function = option(function)
-    return function
+    return add_options(function, OPTIONS)
 
 
 def read_fields(given: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a job given by these options; None for an empty value, which removes one."""
     from relight.work.jobs.schedules import read_span
 
-    fields: dict[str, Any] = {name: given[name] for name in PLAIN if given[name] is not None}
-    fields = {name: None if value == "" else value for name, value in fields.items()}
     if given["prompt"] is not None and given["prompt_file"] is not None:
         raise click.UsageError("--prompt and --prompt-file exclude each other")
-    if given["prompt"] is not None:
-        fields["prompt"] = given["prompt"]
-    if given["prompt_file"] is not None:
-        fields["prompt"] = _read_prompt(given["prompt_file"])
-    if given["skills"]:
-        fields["skills"] = [name for name in given["skills"] if name]
-    if given["pass_variables"]:
-        fields["pass_variables"] = [name for name in given["pass_variables"] if name]
-    if given["model"] is not None:
-        fields["model"] = None if given["model"] in ("", "default") else given["model"]
-    if given["use_shell"] is not None:
-        fields["use_shell"] = given["use_shell"]
-    if given["command"] is not None:
-        fields["command"] = _read_command(given["command"], use_shell=bool(given["use_shell"]))
+    fields: dict[str, Any] = {}
+    for name, value in given.items():
+        if value is None or value == ():
+            continue
+        match name:
+            case "prompt":
+                fields["prompt"] = value
+            case "prompt_file":
+                fields["prompt"] = _read_prompt(value)
+            case "skills" | "pass_variables":
+                fields[name] = [word for word in value if word]
+            case "model":
+                fields["model"] = None if value in ("", "default") else value
+            case "command":
+                fields["command"] = _read_command(value, use_shell=bool(given["use_shell"]))
+            case "tools":
+                fields["tools"] = split_words(value) or None
+            case "workdir":
+                fields["workdir"] = _find_folder(value) if value else None
+            case "timeout":
+                fields["timeout_seconds"] = read_span(value)
+            case _:
+                fields[name] = None if value == "" else value
+    if "command" in fields:
         fields.setdefault("runner", "command" if fields["command"] else "chat")
-    if given["tools"] is not None:
-        fields["tools"] = split_words(given["tools"]) or None
-    if given["workdir"] is not None:
-        fields["workdir"] = _find_folder(given["workdir"]) if given["workdir"] else None
-    if given["timeout"] is not None:
-        fields["timeout_seconds"] = read_span(given["timeout"])
     return fields
 
 
@@ -153,8 +141,7 @@ def _find_folder(name: str) -> str:
 )
 @click.argument("name")
 @job_options
-@json_option
-def add(name: str, as_json: bool, **given: Any) -> None:
+def add(name: str, **given: Any) -> Answer:
     """Add a job: agent work on a schedule.
 
     Schedules: "every 30m", "daily 07:00", "weekdays 08:30", "weekly mon 09:00", "monthly 1 09:00",
@@ -171,15 +158,14 @@ def add(name: str, as_json: bool, **given: Any) -> None:
         raise click.UsageError("a job needs a --schedule")
     with current_store() as store:
         job = read_job({**fields, "name": name})
-        add_job(store, settle_job(store, job), now=_now())
-        _show(store, job, "added", as_json=as_json)
+        add_job(store, settle_job(store, job), now=current_ms())
+        yield from _show(store, job, "added")
 
 
 @relight_command("edit", example="relight job edit inbox --model gpt-5.1-mini")
 @click.argument("name")
 @job_options
-@json_option
-def edit(name: str, as_json: bool, **given: Any) -> None:
+def edit(name: str, **given: Any) -> Answer:
     """Change settings of a job; the others stay.
 
     An empty value removes a setting. `--model default` means the current default model.
@@ -201,11 +187,11 @@ def edit(name: str, as_json: bool, **given: Any) -> None:
             fields["default_model"] = None
         changed = msgspec.to_builtins(before) | fields
         job = read_job({key: value for key, value in changed.items() if value is not None})
-        add_job(store, settle_job(store, job), now=_now(), replace=True)
-        _show(store, job, "changed", as_json=as_json)
+        add_job(store, settle_job(store, job), now=current_ms(), replace=True)
+        yield from _show(store, job, "changed")
 
 
-def _show(store: Store, definition: "JobDefinition", done: str, *, as_json: bool) -> None:
+def _show(store: Store, definition: "JobDefinition", done: str) -> Answer:
     from relight.cli.job_tables import print_times
     from relight.work.jobs.leases import find_alive
     from relight.work.jobs.preparation import choose_route, find_unpriced
@@ -216,10 +202,8 @@ def _show(store: Store, definition: "JobDefinition", done: str, *, as_json: bool
         for warning in find_unpriced(definition, route=route, config=store.config):
             click.echo(warning, err=True)
     name = definition.name
-    job = describe_job(store, name, now=_now())
-    if as_json:
-        print_json(job)
-        return
+    job = describe_job(store, name, now=current_ms())
+    yield job
     click.echo(f"{done} {name}: {job.schedule_words} ({job.timezone})")
     if job.state == "paused":
         click.echo(as_typed(f"it is paused: relight job resume {name}"))
@@ -237,7 +221,3 @@ def _show(store: Store, definition: "JobDefinition", done: str, *, as_json: bool
             " to start one at every boot"
         )
         click.echo(as_typed(hint), err=True)
-
-
-def _now() -> int:
-    return int(time.time() * 1000)

@@ -1,7 +1,6 @@
 """The command `job canary`."""
 
 import time
-from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -9,17 +8,20 @@ import click
 
 from relight.cli.comparison import margin_option
 from relight.cli.options import (
+    Answer,
+    Function,
+    add_options,
     confirm,
     current_store,
-    json_option,
-    print_json,
     reading_command,
+    wants_json,
     yes_option,
 )
+from relight.errors import as_typed
+from relight.store import Store
 
 if TYPE_CHECKING:
     from relight.reports.canaries import CanaryList
-    from relight.store import Store
     from relight.work.jobs.canary_plan import CanaryOrder, CanaryPlan
 
 # options of a trial that are fields of `CanaryOrder`
@@ -38,20 +40,20 @@ def _read_share(_: click.Context, __: click.Parameter, text: str) -> float:
     return share
 
 
-def trial_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def trial_options(function: Function) -> Function:
     """Add the options of a trial to a command, which gets them as `order`; None without --model."""
 
     @wraps(function)
-    def with_order(*, model: str | None, auto: bool, replay: int | None, **given: Any) -> None:
+    def with_order(*, model: str | None, auto: bool, replay: int | None, **given: Any) -> Any:
         order = None
         trial = {name: given.pop(name) for name in TRIAL}
         if model is not None:
             from relight.work.jobs.canary_plan import CanaryOrder
 
             order = CanaryOrder(model=model, is_auto=auto, replay=replay or 0, **trial)
-        function(order=order, **given)
+        return function(order=order, **given)
 
-    options: list[Callable[..., Any]] = [
+    options = (
         click.option("--model", metavar="M", help="Try this model in a share of the job's runs."),
         click.option("--base-url", help="The address of that model, if it is not the job's."),
         click.option("--key-variable", metavar="NAME", help="The variable with the key for it."),
@@ -74,11 +76,8 @@ def trial_options(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--auto", is_flag=True, help="Switch, and go back, without asking."),
         click.option("--anyway", is_flag=True, help="Begin also if it takes more than 180 days."),
-    ]
-    wrapped: Callable[..., Any] = with_order
-    for option in reversed(options):
-        wrapped = option(wrapped)
-    return wrapped
+    )
+    return add_options(with_order, options)
 
 
 @reading_command("canary", example="relight job canary inbox --model gpt-5-mini")
@@ -88,14 +87,7 @@ def trial_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--back", "action", flag_value="back", help="Go back to the model before.")
 @click.option("--stop", "action", flag_value="stop", help="End the trial.")
 @yes_option
-@json_option
-def canary(
-    name: str | None,
-    order: "CanaryOrder | None",
-    action: str | None,
-    yes: bool,
-    as_json: bool,
-) -> None:
+def canary(name: str | None, order: "CanaryOrder | None", action: str | None) -> Answer:
     """Try a cheaper model in a share of a job's runs, and switch when it is good enough.
 
     Each slot is dealt at random before its run. A model that does worse is stopped. Without --model
@@ -107,16 +99,14 @@ def canary(
         raise click.UsageError("--model begins a trial; --promote, --back and --stop end one")
     with current_store() as store:
         if order is not None and name is not None:
-            _begin(store, name, order, yes=yes or as_json)
+            _begin(store, name, order)
         elif action is not None and name is not None:
             _answer(store, name, action)
         from relight.reports.canaries import read_canary_list
 
         found = read_canary_list(store, _find_name(store, name))
-    if as_json:
-        print_json(found)
-    else:
-        _print(found, name)
+    yield found
+    _print(found, name)
 
 
 def _find_name(store: "Store", name: str | None) -> str | None:
@@ -127,12 +117,12 @@ def _find_name(store: "Store", name: str | None) -> str | None:
     return names[0] if names else name
 
 
-def _begin(store: "Store", name: str, order: "CanaryOrder", *, yes: bool) -> None:
+def _begin(store: "Store", name: str, order: "CanaryOrder") -> None:
     from relight.work.jobs.canary_plan import plan_canary
 
     plan = plan_canary(store, name, order, now=round(time.time() * 1000))
     show_plan(plan)
-    if not yes:
+    if not wants_json():
         confirm(f"Try {plan.row.model} in {plan.row.job}?")
     start_plan(store, plan, order)
 
@@ -152,9 +142,13 @@ def start_plan(store: "Store", plan: "CanaryPlan", order: "CanaryOrder") -> None
 
     replay = None
     if order.replay:
+        from relight.cli.screen import clean
         from relight.work.jobs.replays import replay_tasks
 
-        replay = replay_tasks(store, plan.row, number=order.replay, report=_show_task)
+        def show(line: str) -> None:
+            click.echo(clean(line), err=True)
+
+        replay = replay_tasks(store, plan.row, number=order.replay, report=show)
     start_canary(store, plan, replay=replay)
 
 
@@ -171,12 +165,6 @@ def _show_change(plan: "CanaryPlan") -> None:
     click.echo("each of its runs is dealt so, or back; --stop and --back undo it", err=True)
 
 
-def _show_task(line: str) -> None:
-    from relight.cli import screen
-
-    click.echo(screen.clean(line), err=True)
-
-
 def _answer(store: "Store", name: str, action: str) -> None:
     import getpass
 
@@ -188,7 +176,6 @@ def _answer(store: "Store", name: str, action: str) -> None:
 
 def _print(found: "CanaryList", name: str | None) -> None:
     from relight.cli import screen
-    from relight.errors import as_typed
     from relight.reports.canaries import describe_switch
 
     for one in found.canaries:
@@ -199,7 +186,7 @@ def _print(found: "CanaryList", name: str | None) -> None:
         hint = f"relight job canary {name or 'NAME'} --model CHEAPER"
         click.echo(as_typed(f"no model was tried{where}: {hint}"))
     if switches := found.switches:
-        columns = [
+        screen.print_columns(
             screen.Words(
                 "switched",
                 [one.at[:16].replace("T", " ") if one.at else "" for one in switches],
@@ -210,5 +197,4 @@ def _print(found: "CanaryList", name: str | None) -> None:
             screen.Words("by", [one.made_by for one in switches]),
             screen.Words("why", [one.reason for one in switches], lines=3),
             screen.Words("since then", [describe_switch(one) for one in switches], lines=3),
-        ]
-        screen.print_table(columns)
+        )

@@ -2,13 +2,8 @@
 
 import click
 
-from relight.cli.options import (
-    current_store,
-    json_option,
-    print_json,
-    reading_command,
-    since_option,
-)
+from relight.cli.options import Answer, current_store, reading_command, since_option, wants_json
+from relight.reports.filters import read_start
 
 SHOWN_RUNS = 50
 
@@ -18,22 +13,19 @@ SHOWN_RUNS = 50
 @click.option("--failed", is_flag=True, help="Only runs that failed.")
 @since_option("all")
 @click.option("--limit", type=click.IntRange(1), help="The newest N (else 50; all with --json).")
-@json_option
-def history(name: str | None, failed: bool, since: str, limit: int | None, as_json: bool) -> None:
+def history(name: str | None, failed: bool, since: str, limit: int | None) -> Answer:
     """Show the runs of all jobs or of one, newest first."""
-    from relight.reports.filters import read_start
     from relight.reports.runs import RunList
     from relight.store.queries.runs import read_runs
     from relight.work.jobs.lost_runs import settle_lost
 
-    most = limit if as_json else (limit or SHOWN_RUNS) + 1
+    most = limit if wants_json() else (limit or SHOWN_RUNS) + 1
     with current_store() as store:
         settle_lost(store)
         start = read_start(store, since)
         runs = read_runs(store, name, limit=most, has_failed=failed, since=start)
-    if as_json:
-        print_json(RunList(runs))
-    elif runs:
+    yield RunList(runs)
+    if runs:
         from relight.cli.job_tables import print_runs
 
         shown = limit or SHOWN_RUNS

@@ -31,7 +31,7 @@ def print_jobs(jobs: Sequence[JobReport], zone: str) -> None:
     failures = [screen.count(job.failures) for job in jobs]
     last = [_format_shortly(job.last_run_at, zone) for job in jobs]
     outcomes, colour = [job.last_outcome or "" for job in jobs], screen.colour_state
-    columns = [
+    screen.print_columns(
         screen.Words("job", [job.name for job in jobs]),
         screen.Words("schedule", words, lines=3),
         screen.Words(
@@ -41,8 +41,7 @@ def print_jobs(jobs: Sequence[JobReport], zone: str) -> None:
         screen.Column("failed", failures, colour=screen.colour_failures),
         screen.Words("last", last, is_name=True),
         screen.Words("outcome", outcomes, is_name=True, colour=colour),
-    ]
-    screen.print_table(columns)
+    )
     for job in jobs:
         _print_overdue(job, zone)
         if job.trouble:
@@ -115,7 +114,7 @@ def print_runs(runs: Sequence[RunReport], zone: str) -> None:
     started = [_format_shortly(run.started_at or run.scheduled_for, zone) for run in runs]
     outcomes = [run.status if run.status in UNDONE else run.outcome for run in runs]
     evidence = [run.evidence[0] if run.evidence else run.note or "" for run in runs]
-    columns = [
+    screen.print_columns(
         screen.Words("started", started, is_name=True),
         *([names] if len({run.name for run in runs}) > 1 else []),
         *([machines] if any(run.machine for run in runs) else []),
@@ -123,15 +122,12 @@ def print_runs(runs: Sequence[RunReport], zone: str) -> None:
         screen.Column("took", [screen.seconds(run.duration_seconds) for run in runs]),
         screen.Column("cost", [_format_cost(run) for run in runs]),
         screen.Words("evidence", evidence, lines=3),
-    ]
-    screen.print_table(columns)
+    )
 
 
 def _format_cost(run: RunReport) -> str:
-    if not run.session_id and run.cost_usd is None:
-        return "–"
-    unpriced = run.unpriced_turns or 0
-    return screen.dollars(run.cost_usd, unpriced=unpriced, included=run.included_usd)
+    is_unknown = not run.session_id and run.cost_usd is None
+    return "–" if is_unknown else screen.format_cost(run)
 
 
 def _format_next(job: JobReport, zone: str) -> str:

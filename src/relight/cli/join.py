@@ -1,19 +1,10 @@
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
-from relight.cli.options import (
-    current_store,
-    json_option,
-    name_project,
-    print_json,
-    relight_command,
-)
+from relight.cli.options import Answer, current_store, name_project, relight_command
 from relight.errors import RelightError, as_typed
-
-if TYPE_CHECKING:
-    from relight.intake.wire import Share
 
 
 @relight_command("join", example="relight join https://relight.example.org --token-file ~/token")
@@ -37,17 +28,14 @@ if TYPE_CHECKING:
 @click.option(
     "--label", "labels", multiple=True, metavar="L", help="A word that the team's jobs may ask for."
 )
-@json_option
 def command(
     url: str,
     token_file: Path | None,
-    share: "Share",
     name: str | None,
     only: tuple[str, ...],
     never: tuple[str, ...],
-    labels: tuple[str, ...],
-    as_json: bool,
-) -> None:
+    **given: Any,
+) -> Answer:
     """Push this machine's record to a server of yours from now on.
 
     Every import pushes what is new, by itself; `relight push` sends all of it now. With figures the
@@ -69,16 +57,13 @@ def command(
             store,
             url,
             token_file=str(token_file.expanduser().absolute()) if token_file else None,
-            share=share,
             name=chosen,
             only=[name_project(one) or one for one in only],
             never=[name_project(one) or one for one in never],
-            labels=labels,
+            **given,
         )
         status = read_status(store)
-    if as_json:
-        print_json(status)
-        return
+    yield status
     click.echo(f"{target.name} shares {target.share} with {target.url}")
     if is_new:
         click.echo(as_typed("see what leaves this machine: relight push --dry-run"))

@@ -7,9 +7,10 @@ import click
 from relight.cli.options import current_store, print_no_match, reading_command
 from relight.errors import as_typed
 from relight.model import OUTCOMES
+from relight.store import Store
+from relight.times import format_moment
 
 if TYPE_CHECKING:
-    from relight.store import Store
     from relight.store.labels import UnlabelledSession
 
 KEYS = {"y": "success", "n": "failure", "u": "unknown"}
@@ -102,7 +103,6 @@ def _show(store: "Store", one: "UnlabelledSession") -> None:
 
     from relight.cli import screen
     from relight.reports.labels import read_last_prompt
-    from relight.times import format_moment
 
     target = screen.Printer()
     target.print()

@@ -7,7 +7,7 @@ from relight.text import plural
 @relight_command("leave", example="relight leave --forget")
 @click.option("--forget", is_flag=True, help="Also remove from the server what this machine sent.")
 @yes_option
-def command(forget: bool, yes: bool) -> None:
+def command(forget: bool) -> None:
     """Stop pushing to the server that this machine has joined.
 
     The record here stays. With --forget the server deletes what this machine sent; a session that
@@ -17,7 +17,7 @@ def command(forget: bool, yes: bool) -> None:
 
     with current_store() as store:
         target = need_target(store)
-        if forget and not yes:
+        if forget:
             confirm(f"remove everything that {target.name} sent from {target.url}?")
         gone = leave(store, forget=forget)
     click.echo(f"left {target.url}")

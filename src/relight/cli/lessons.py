@@ -4,14 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from relight.cli.options import (
-    current_store,
-    json_option,
-    name_project,
-    print_json,
-    reading_command,
-    yes_option,
-)
+from relight.cli.options import Answer, current_store, name_project, reading_command, yes_option
 from relight.errors import RelightError, as_typed
 
 if TYPE_CHECKING:
@@ -31,8 +24,7 @@ if TYPE_CHECKING:
 )
 @click.option("--remove", is_flag=True, help="With --to: remove them again.")
 @yes_option
-@json_option
-def command(project: str | None, file: Path | None, remove: bool, yes: bool, as_json: bool) -> None:
+def command(project: str | None, file: Path | None, remove: bool) -> Answer:
     """Show what sessions of a project stumble over again and again, and what worked.
 
     A lesson needs two sessions that failed by the same cause, and a cure that two of them share.
@@ -73,11 +65,10 @@ def command(project: str | None, file: Path | None, remove: bool, yes: bool, as_
         if not text and not remove:
             why = "three sessions must have failed, and the cause must still hold"
             click.echo(f"no lesson is sure enough: {why}", err=True)
-        write_lessons(file, text, remove=remove or not text, yes=yes, as_json=as_json)
-    elif as_json:
-        print_json(found)
-    else:
-        _print(found)
+        write_lessons(file, text, remove=remove or not text)
+        return
+    yield found
+    _print(found)
 
 
 def _find_project(lessons: "list[Lesson]", asked: str) -> str:

@@ -4,14 +4,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from relight.cli.options import (
-    current_store,
-    json_option,
-    print_json,
-    reading_command,
-    since_option,
-)
+from relight.cli.options import Answer, current_store, reading_command, since_option
 from relight.errors import as_typed
+from relight.reports.filters import read_start
+from relight.times import format_moment, read_time
 
 if TYPE_CHECKING:
     from relight.reports.limits import LimitWindow
@@ -20,15 +16,13 @@ if TYPE_CHECKING:
 @reading_command("limits", example="relight limits --history --since 14d")
 @click.option("--history", is_flag=True, help="Show how full each earlier window got, too.")
 @since_option()
-@json_option
-def command(history: bool, since: str, as_json: bool) -> None:
+def command(history: bool, since: str) -> Answer:
     """Show how full the windows of plans are, and where that leads.
 
     Agents with a plan allow so much in five hours and in a week. A window is reported by the agent,
     or a block: it begins at the full hour of its first turn. `used` is reported by the agent, by a
     limit set in config.toml, or estimated (≈) by the last window of which both were known.
     """
-    from relight.reports.filters import read_start
     from relight.reports.limits import read_limits_report
     from relight.reports.plan_worth import describe_plan, find_unknown_plans
     from relight.text import clean
@@ -40,9 +34,7 @@ def command(history: bool, since: str, as_json: bool) -> None:
         notes = find_unknown_plans(store.config.plans, store.config.limits)
     for note in notes:
         click.echo(clean(f"warning: {note}"), err=True)
-    if as_json:
-        print_json(found)
-        return
+    yield found
     if found.windows:
         _print(found.windows, timezone)
     else:
@@ -80,7 +72,6 @@ def _print(windows: "Sequence[LimitWindow]", timezone: str) -> None:
 
 def _cells(window: "LimitWindow", now: float, timezone: str) -> list[str]:
     from relight.cli.screen import count, dollars, seconds
-    from relight.times import format_moment, read_time
 
     ends_at = read_time(window.ends_at) or 0
     ends = f"in {seconds(ends_at / 1000 - now)}"
@@ -130,8 +121,6 @@ def colour_percent(cell: str) -> str:
 
 
 def _describe(window: "LimitWindow", timezone: str) -> str:
-    from relight.times import format_moment, read_time
-
     text = f"{window.source} {window.kind}: {window.rests_on}"
     if window.basis != "reported" and window.used_percent is not None:
         text = f"{window.source} {window.kind}: {window.basis}, {window.rests_on}"

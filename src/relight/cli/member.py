@@ -4,18 +4,28 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from relight.cli.options import (
-    confirm,
-    current_store,
-    json_option,
-    print_json,
-    relight_command,
-    relight_group,
-    yes_option,
+from relight.cli.options import Answer, confirm, current_store, relight_group, yes_option
+from relight.errors import as_typed
+from relight.locks import replace_when_whole
+from relight.store.members import (
+    SCOPES,
+    MemberLine,
+    add_person,
+    find_person,
+    make_token,
+    revoke_tokens,
 )
-from relight.store.members import SCOPES, MemberLine
-from relight.store.rights import ROLES, Role, TapeRead
+from relight.store.rights import (
+    ROLES,
+    Role,
+    TapeRead,
+    allow_projects,
+    deny_projects,
+    export_person,
+    list_reads,
+)
 from relight.store.visibility import EVERYTHING
+from relight.times import format_minute
 
 scope_option = click.option(
     "--scope",
@@ -33,6 +43,13 @@ class NewToken(Struct, frozen=True):
 
     person: str
     token: str
+
+
+class RevokedTokens(Struct, frozen=True):
+    """The number of tokens of a person that were revoked, as `--json` prints it."""
+
+    person: str
+    revoked: int
 
 
 class MemberList(Struct, frozen=True):
@@ -55,54 +72,46 @@ def command() -> None:
     """
 
 
-@relight_command("add", example="relight member add anna")
+@command.plain("add", example="relight member add anna")
 @click.argument("name")
 @scope_option
-@json_option
-def add(name: str, scopes: Sequence[str], as_json: bool) -> None:
+def add(name: str, scopes: Sequence[str]) -> Answer:
     """Add a person and print a token, which is shown only now."""
-    from relight.store.members import add_person, make_token
-
     with current_store() as store:
         add_person(store, name)
         token = make_token(store, name, scopes)
-    _print_token(name, token, as_json=as_json)
+    yield from _print_token(name, token)
 
 
-@relight_command("token", example="relight member token anna --scope read")
+@command.plain("token", example="relight member token anna --scope read")
 @click.argument("name")
 @scope_option
 @click.option("--revoke", metavar="ID", help="Revoke a token by its number, or `all`.")
-@json_option
-def token(name: str, scopes: Sequence[str], revoke: str | None, as_json: bool) -> None:
+def token(name: str, scopes: Sequence[str], revoke: str | None) -> Answer:
     """Print another token of a person, or revoke one."""
-    from relight.store.members import make_token, revoke_tokens
     from relight.text import plural
 
     if revoke is not None and revoke != "all" and not revoke.isdigit():
         raise click.UsageError("--revoke takes the number of a token, or `all`")
     with current_store() as store:
         if revoke is None:
-            _print_token(name, make_token(store, name, scopes), as_json=as_json)
+            yield from _print_token(name, make_token(store, name, scopes))
             return
         count = revoke_tokens(store, name, None if revoke == "all" else int(revoke))
-    if as_json:
-        print_json({"person": name, "revoked": count})
-    else:
-        click.echo(f"revoked {plural(count, 'token')}")
+    yield RevokedTokens(name, count)
+    click.echo(f"revoked {plural(count, 'token')}")
 
 
-@relight_command("remove", example="relight member remove anna --yes")
+@command.plain("remove", example="relight member remove anna --yes")
 @click.argument("name")
 @click.option("--forget", is_flag=True, help="Delete the person and all that was pushed, too.")
 @yes_option
-def remove(name: str, forget: bool, yes: bool) -> None:
+def remove(name: str, forget: bool) -> None:
     """Revoke all tokens of a person; what was pushed stays.
 
     With --forget everything of the person goes for good: tokens, machines, and what they pushed. A
     session that another person pushed too stays as theirs.
     """
-    from relight.store.members import find_person, revoke_tokens
     from relight.text import plural
 
     with current_store() as store:
@@ -111,13 +120,11 @@ def remove(name: str, forget: bool, yes: bool) -> None:
             from relight.store.keep.machines import remove_person
 
             find_person(store, name)
-            if not yes:
-                confirm(f"delete {name} and everything that was pushed?")
+            confirm(f"delete {name} and everything that was pushed?")
             gone = remove_person(store, name, derive_from(store))
             click.echo(f"deleted {name} and {plural(gone, 'session')}")
             return
-        if not yes:
-            confirm(f"revoke all tokens of {name}?")
+        confirm(f"revoke all tokens of {name}?")
         count = revoke_tokens(store, name)
     click.echo(f"revoked {plural(count, 'token')} of {name}; what was pushed stays")
 
@@ -126,7 +133,7 @@ project_argument = click.argument("projects", metavar="[PROJECT]...", nargs=-1)
 all_option = click.option("--all", "is_all", is_flag=True, help="All projects, also later ones.")
 
 
-@relight_command("allow", example="relight member allow anna shop --role lead")
+@command.plain("allow", example="relight member allow anna shop --role lead")
 @click.argument("name")
 @project_argument
 @all_option
@@ -142,20 +149,17 @@ def allow(name: str, projects: Sequence[str], is_all: bool, role: Role) -> None:
 
     A project is a folder, or the last part of one. Everybody sees what their own machines pushed.
     """
-    from relight.store.rights import allow_projects
-
     with current_store() as store:
         allow_projects(store, name, _choose_projects(projects, is_all=is_all), role=role)
     click.echo(f"{name} sees {'everything' if is_all else ', '.join(projects)}")
 
 
-@relight_command("deny", example="relight member deny anna shop")
+@command.plain("deny", example="relight member deny anna shop")
 @click.argument("name")
 @project_argument
 @all_option
 def deny(name: str, projects: Sequence[str], is_all: bool) -> None:
     """Take projects from a person, by the names under which they were allowed."""
-    from relight.store.rights import deny_projects
     from relight.text import plural
 
     with current_store() as store:
@@ -169,34 +173,28 @@ def _choose_projects(projects: Sequence[str], *, is_all: bool) -> Sequence[str]:
     return [EVERYTHING] if is_all else projects
 
 
-@relight_command("reads", example="relight member reads anna")
+@command.plain("reads", example="relight member reads anna")
 @click.argument("name", required=False)
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True)
-@json_option
-def reads(name: str | None, limit: int, as_json: bool) -> None:
+def reads(name: str | None, limit: int) -> Answer:
     """List who read which tape on the server, the newest first.
 
     With a name: the reads of this person, and those of what this person's machines pushed. Reads
     are noted once an hour for each person and session. Commands on the server itself are not.
     """
     from relight.cli import screen
-    from relight.store.rights import list_reads
-    from relight.times import format_minute
 
     with current_store() as store:
         found = list_reads(store, name, limit=limit)
-    if as_json:
-        print_json(ReadList(found))
-        return
-    columns = [
+    yield ReadList(found)
+    screen.print_columns(
         screen.Words("read at", [format_minute(one.read_at, store.timezone) for one in found]),
         screen.Words("person", [one.person for one in found]),
         screen.Words("session", [one.session or "deleted" for one in found]),
-    ]
-    screen.print_table(columns)
+    )
 
 
-@relight_command("export", example="relight member export anna anna.jsonl")
+@command.plain("export", example="relight member export anna anna.jsonl")
 @click.argument("name")
 @click.argument("target", type=click.Path(dir_okay=False, path_type=Path))
 def export(name: str, target: Path) -> None:
@@ -207,8 +205,6 @@ def export(name: str, target: Path) -> None:
     """
     import msgspec
 
-    from relight.locks import replace_when_whole
-    from relight.store.rights import export_person
     from relight.text import plural
 
     count = 0
@@ -219,20 +215,15 @@ def export(name: str, target: Path) -> None:
     click.echo(f"wrote {plural(count, 'row')} to {target}")
 
 
-@relight_command("list", example="relight member list --json")
-@json_option
-def list_members(as_json: bool) -> None:
+@command.plain("list", example="relight member list --json")
+def list_members() -> Answer:
     """List people, with their tokens, machines and projects."""
     from relight.cli import screen
-    from relight.errors import as_typed
     from relight.store import members
-    from relight.times import format_minute
 
     with current_store() as store:
         found = members.list_members(store)
-    if as_json:
-        print_json(MemberList(found))
-        return
+    yield MemberList(found)
     if not found:
         click.echo(as_typed("there are no members: relight member add NAME"))
         return
@@ -253,13 +244,7 @@ def list_members(as_json: bool) -> None:
     screen.print_table(columns, rows)
 
 
-def _print_token(name: str, token: str, *, as_json: bool) -> None:
-    if as_json:
-        print_json(NewToken(name, token))
-        return
+def _print_token(name: str, token: str) -> Answer:
+    yield NewToken(name, token)
     click.echo(token)
     click.echo("it is shown only now: put it into a file that only its owner may read", err=True)
-
-
-for each in (add, token, allow, deny, reads, export, remove, list_members):
-    command.add_command(each)

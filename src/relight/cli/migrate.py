@@ -2,6 +2,7 @@ import click
 
 from relight.cli.options import current_home, relight_command
 from relight.config import find_home, read_config
+from relight.store import SCHEMA, open_store
 
 
 @relight_command("migrate", example="relight migrate")
@@ -12,8 +13,6 @@ def command() -> None:
     for a new database, and after each upgrade of Relight, while no other version writes to it. A
     store in its own file needs no such step: it is changed when it is opened.
     """
-    from relight.store import SCHEMA, open_store
-
     config = read_config(find_home(current_home()))
     if config.store.url is None:
         open_store(config.home).close()

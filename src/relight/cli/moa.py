@@ -5,24 +5,40 @@ from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec import Struct
+from msgspec import Struct, convert
 
-from relight.cli.options import (
-    current_home,
-    current_store,
-    json_option,
-    print_json,
-    reading_command,
-    relight_command,
-    relight_group,
-)
+from relight.cli.options import Answer, current_home, current_store, relight_group, wants_json
+from relight.config import find_home, read_config
 
 if TYPE_CHECKING:
+    from relight.reports.totals import SessionStats
     from relight.work.moa.mixture import CallProgress
     from relight.work.moa.trace_report import TracedModel
 
 REASON_CHARACTERS = 200
 TEXT_CHARACTERS = 400
+
+
+class AdviserReply(Struct, frozen=True):
+    """The advice of one model, or why there is none."""
+
+    label: str
+    output: str | None
+    failure: str | None
+    duration_ms: int
+    cached: bool
+
+
+class MoaAnswer(Struct, frozen=True, kw_only=True):
+    """The answer of a preset to one question, with its advisers as the client shows them."""
+
+    session_id: str
+    preset: str
+    answer: str
+    references: list[AdviserReply]
+    cost_usd: float | None
+    unpriced_turns: int | None
+    figures: "SessionStats"
 
 
 class PresetLine(Struct, frozen=True):
@@ -50,11 +66,9 @@ def command() -> None:
     """
 
 
-@relight_command("presets", example="relight moa presets --json")
-@json_option
-def presets(as_json: bool) -> None:
+@command.plain("presets", example="relight moa presets --json")
+def presets() -> Answer:
     """List the presets in config.toml."""
-    from relight.config import find_home, read_config
     from relight.work.moa.mixture import find_preset
 
     config = read_config(find_home(current_home()))
@@ -68,9 +82,7 @@ def presets(as_json: bool) -> None:
         )
         for one in found
     ]
-    if as_json:
-        print_json(PresetList(rows, config.moa.save_traces))
-        return
+    yield PresetList(rows, config.moa.save_traces)
     if not rows:
         click.echo(f"no presets; add [moa.presets.NAME] to {config.home / 'config.toml'}")
         return
@@ -78,11 +90,10 @@ def presets(as_json: bool) -> None:
         click.echo(f"{row.preset}: {', '.join(row.references)} → {row.aggregator}")
 
 
-@relight_command("run", example='relight moa run review "Is this migration safe?"')
+@command.plain("run", example='relight moa run review "Is this migration safe?"')
 @click.argument("preset")
 @click.argument("prompt")
-@json_option
-def run(preset: str, prompt: str, as_json: bool) -> None:
+def run(preset: str, prompt: str) -> Answer:
     """Ask a preset one question, and record it.
 
     Standard error shows which models are called, and how long each took.
@@ -90,7 +101,7 @@ def run(preset: str, prompt: str, as_json: bool) -> None:
     from relight.work.moa.openai_client import MoA
 
     with current_store() as store, MoA(preset, store=store) as client:
-        if not as_json:
+        if not wants_json():
             client.mixture.on_progress = _show_progress
         messages = [{"role": "user", "content": prompt}]
         answer = client.chat.completions.create(messages=messages)
@@ -98,19 +109,15 @@ def run(preset: str, prompt: str, as_json: bool) -> None:
         figures = client.recorder.stats()
         session_id = client.recorder.name
     text = answer.choices[0].message.content or ""
-    if as_json:
-        print_json(
-            {
-                "session_id": session_id,
-                "preset": preset,
-                "answer": text,
-                "references": answer.moa["references"],
-                "cost_usd": figures.cost_usd,
-                "unpriced_turns": figures.unpriced_turns,
-                "figures": figures,
-            }
-        )
-        return
+    yield MoaAnswer(
+        session_id=session_id,
+        preset=preset,
+        answer=text,
+        references=convert(answer.moa["references"], list[AdviserReply]),
+        cost_usd=figures.cost_usd,
+        unpriced_turns=figures.unpriced_turns,
+        figures=figures,
+    )
     from relight.cli import screen
 
     click.echo(screen.clean_lines(text))
@@ -136,42 +143,37 @@ def _show_progress(seen: "CallProgress") -> None:
     click.echo(f"  {screen.clean(call.endpoint.label)}: {state}", err=True)
 
 
-@reading_command("traces", example="relight moa traces")
-@json_option
-def traces(as_json: bool) -> None:
+@command.reading("traces", example="relight moa traces")
+def traces() -> Answer:
     """List the traced sessions of Relight and of agents, newest first."""
     from relight.text import plural
     from relight.work.moa.trace_report import TraceList, list_traces
 
     with current_store() as store:
         rows = list_traces(store)
-    if as_json:
-        print_json(TraceList(rows))
-        return
+    yield TraceList(rows)
     if not rows:
         click.echo("no traces; [moa] save_traces = true in config.toml saves them")
         return
     from relight.cli import screen
 
     costs = [screen.dollars(row.cost_usd, unpriced=row.unpriced_turns) for row in rows]
-    columns = [
+    screen.print_columns(
         screen.Words("session", [row.session_id for row in rows], is_name=True),
         screen.Words("preset", [str(row.preset or "") for row in rows]),
         screen.Column("turns", [screen.count(row.turns) for row in rows]),
         screen.Column("cost", costs),
-    ]
-    screen.print_table(columns)
+    )
     for row in rows:
         if row.skipped_lines:
             lines = plural(row.skipped_lines, "unreadable line")
             screen.print_text(f"{row.session_id}: {lines}", style="yellow")
 
 
-@reading_command("show", example="relight moa show 20261115-072852-d821dab5")
+@command.reading("show", example="relight moa show 20261115-072852-d821dab5")
 @click.argument("session")
 @click.option("--turn", "number", type=click.IntRange(1), help="Only this turn, in full.")
-@json_option
-def show(session: str, number: int | None, as_json: bool) -> None:
+def show(session: str, number: int | None) -> Answer:
     """Show what each model saw, said, cost and took, and where they disagreed.
 
     SESSION is a session's id, a unique prefix of it, `last`, or a trace file. The session may be
@@ -186,9 +188,7 @@ def show(session: str, number: int | None, as_json: bool) -> None:
         with current_store() as store:
             trace = find_trace(store, session)
     report = report_trace(trace, number)
-    if as_json:
-        print_json(report)
-        return
+    yield report
     _print(report.turns, first=number or 1, is_whole=number is not None)
     _print_models(report.models)
     if trace.skipped:
@@ -199,12 +199,7 @@ def show(session: str, number: int | None, as_json: bool) -> None:
 def _print(turns: Sequence[Mapping[str, Any]], *, first: int, is_whole: bool) -> None:
     from relight.cli import screen
     from relight.text import plural
-    from relight.work.moa.trace_report import (
-        DISAGREEING,
-        all_calls,
-        find_prompt,
-        read_milliseconds,
-    )
+    from relight.work.moa.trace_report import DISAGREEING, all_calls, find_prompt, read_milliseconds
 
     for number, turn in enumerate(turns, start=first):
         at = turn.get("ts") or "at an unknown time"
@@ -248,7 +243,7 @@ def _print_models(rows: "Sequence[TracedModel]") -> None:
 
     failures = [screen.count(row.failures) for row in rows]
     costs = [screen.dollars(row.cost_usd, unpriced=row.unpriced_turns) for row in rows]
-    columns = [
+    screen.print_columns(
         screen.Words("model", [row.label for row in rows]),
         screen.Words("role", [row.role for row in rows]),
         screen.Column("calls", [screen.count(row.calls) for row in rows]),
@@ -256,8 +251,7 @@ def _print_models(rows: "Sequence[TracedModel]") -> None:
         screen.Column("differed", [screen.count(row.disagreed) for row in rows]),
         screen.Column("time", [_format_time(row) for row in rows]),
         screen.Column("cost", costs),
-    ]
-    screen.print_table(columns)
+    )
 
 
 def _format_time(row: "TracedModel") -> str:
@@ -269,9 +263,8 @@ def _format_time(row: "TracedModel") -> str:
     return f"{least}{screen.seconds(row.duration_ms / 1000)}"
 
 
-@reading_command("advisers", example="relight moa advisers")
-@json_option
-def advisers(as_json: bool) -> None:
+@command.reading("advisers", example="relight moa advisers")
+def advisers() -> Answer:
     """Show what each adviser cost, took and changed over all sessions, Hermes' included.
 
     What an adviser is worth is known only from sessions without it: [moa] mute_share mutes each in
@@ -281,9 +274,7 @@ def advisers(as_json: bool) -> None:
 
     with current_store() as store:
         found = report_advisers(store)
-    if as_json:
-        print_json(found)
-        return
+    yield found
     if not found.advisers:
         click.echo("no adviser was asked yet")
         return
@@ -298,7 +289,7 @@ def advisers(as_json: bool) -> None:
     ]
     failures = [screen.count(one.failures) for one in rows]
     costs = [screen.dollars(one.cost_usd, unpriced=one.unpriced_turns) for one in rows]
-    columns = [
+    screen.print_columns(
         screen.Words("adviser", [one.adviser for one in rows]),
         screen.Column("sessions", [screen.count(one.sessions) for one in rows]),
         screen.Column("calls", [screen.count(one.calls) for one in rows]),
@@ -306,11 +297,6 @@ def advisers(as_json: bool) -> None:
         screen.Column("differed", differed),
         screen.Column("mean time", times),
         screen.Column("cost", costs),
-    ]
-    screen.print_table(columns)
+    )
     for one in found.advisers:
         screen.print_text(one.sentence)
-
-
-for _one in (presets, run, traces, show, advisers):
-    command.add_command(_one)

@@ -2,7 +2,7 @@ import time
 
 import click
 
-from relight.cli.options import current_store, json_option, print_json, relight_command
+from relight.cli.options import Answer, current_store, relight_command
 from relight.errors import RelightError
 
 HINT = 'set command, webhook or file in [notify] of config.toml, as in file = "~/failed-runs.jsonl"'
@@ -10,8 +10,7 @@ HINT = 'set command, webhook or file in [notify] of config.toml, as in file = "~
 
 @relight_command("notify", example="relight notify --test")
 @click.option("--test", "is_test", is_flag=True, help="Send a trial notification now.")
-@json_option
-def command(is_test: bool, as_json: bool) -> None:
+def command(is_test: bool) -> Answer:
     """Show where failed runs are reported to, or send a trial.
 
     `[notify]` in config.toml names a command, a webhook or a file. It gets one JSON object for each
@@ -36,9 +35,7 @@ def command(is_test: bool, as_json: bool) -> None:
                 reason = find_reason(error, to)
                 hint = "mend [notify] in config.toml and try again"
                 raise RelightError(f"{found.to} could not be notified: {reason}", hint) from error
-    if as_json:
-        print_json(found)
-        return
+    yield found
     if is_test:
         click.echo(f"sent a trial to {found.to}")
         return

@@ -2,13 +2,16 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import wraps
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import partial, wraps
 from importlib import import_module
+from inspect import isgeneratorfunction, unwrap
 from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from relight.errors import ParameterError, RelightError, as_typed, name_home
 from relight.store import Store, open_store
@@ -18,9 +21,11 @@ if TYPE_CHECKING:
     from relight.store.queries.filters import Filter
 
 Function = Callable[..., Any]
+# what a command yields: the Struct that `--json` prints. What follows prints the same as text
+Answer = Iterator[Struct]
 SETTINGS = {"help_option_names": ["-h", "--help"]}
-# the key of a context's `meta` that is set if no new records are to be read, or none any more
-NO_IMPORT = "relight.no_import"
+# keys of a context's `meta`: read no new records, or no more of them; print JSON; do not ask
+NO_IMPORT, AS_JSON, YES = "relight.no_import", "relight.as_json", "relight.yes"
 
 
 class TypedFilter(Struct, frozen=True, kw_only=True):
@@ -38,20 +43,18 @@ class TypedFilter(Struct, frozen=True, kw_only=True):
         """Return the filter for reports; raise if an option cannot be understood."""
         from relight.reports.filters import read_filter
 
-        return read_filter(
-            store,
-            since=self.since,
-            until=self.until,
-            source=self.source,
-            project=name_project(self.project),
-            model=self.model,
-            job=job,
-            machine=self.machine,
-            person=self.person,
-        )
+        chosen = replace(self, project=name_project(self.project))
+        return read_filter(store, job=job, **asdict(chosen))
 
 
-class _Command(click.Command):
+class _TypedHelp(click.Command):
+    """A command whose help names Relight as it was typed."""
+
+    def get_help(self, ctx: click.Context) -> str:
+        return as_typed(super().get_help(ctx))
+
+
+class _Command(_TypedHelp):
     """A command whose errors name options as typed, not as Python parameters."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -63,16 +66,21 @@ class _Command(click.Command):
                 message = re.sub(rf"(?<!-)\b{name}\b", name_option(self, name), message, count=1)
             raise RelightError(message, error.hint) from error
 
-    def get_help(self, ctx: click.Context) -> str:
-        return as_typed(super().get_help(ctx))
 
-
-class _Group(click.Group):
+class _Group(_TypedHelp, click.Group):
     """A group that runs one of its commands, usually its list, if none is named."""
 
     alone = "list"
     # commands that are imported when they are used, and their modules
     more: Mapping[str, str] = {}
+
+    def plain(self, name: str, example: str) -> Callable[[Function], click.Command]:
+        """Return a decorator for a command of this group, which is as of `relight_command`."""
+        return partial(_make_command, name, example, kind=_Command, group=self)
+
+    def reading(self, name: str, example: str) -> Callable[[Function], click.Command]:
+        """Return a decorator for a command of this group, which is as of `reading_command`."""
+        return partial(_make_command, name, example, kind=_ReadingCommand, group=self)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*self.commands, *self.more})
@@ -101,9 +109,6 @@ class _Group(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, one.get_short_help_str(300)) for name, one in made if one])
 
-    def get_help(self, ctx: click.Context) -> str:
-        return as_typed(super().get_help(ctx))
-
 
 class _ReadingCommand(_Command):
     """A command whose `current_store()` first takes in what is new."""
@@ -123,16 +128,11 @@ def name_option(command: click.Command, name: str) -> str:
 
 
 def relight_command(name: str, example: str) -> Callable[[Function], click.Command]:
-    """Return a decorator for a command with the common options and an example in its help."""
+    """Return a decorator for a command with the common options and an example in its help.
 
-    def make(function: Function) -> click.Command:
-        made = click.command(
-            name, cls=_Command, epilog=f"Example: {example}", context_settings=SETTINGS
-        )(function)
-        made.params += _shared_options()
-        return _name_numbers(made)
-
-    return make
+    A function that yields a Struct also gets `--json`, which prints it and ends the command there.
+    """
+    return partial(_make_command, name, example, kind=_Command)
 
 
 def reading_command(name: str, example: str) -> Callable[[Function], click.Command]:
@@ -143,71 +143,102 @@ def reading_command(name: str, example: str) -> Callable[[Function], click.Comma
     Trouble with it is a line on standard error, never an exception. A hook, a status line and the
     completion of words must be quick: they use `relight_command`, and import nothing.
     """
-
-    def make(function: Function) -> click.Command:
-        made = click.command(
-            name, cls=_ReadingCommand, epilog=f"Example: {example}", context_settings=SETTINGS
-        )(function)
-        made.params += [no_import_option(), *_shared_options()]
-        return _name_numbers(made)
-
-    return make
+    return partial(_make_command, name, example, kind=_ReadingCommand)
 
 
-def _name_numbers(command: click.Command) -> click.Command:
-    """Let the help of a command name whole numbers N, where click writes INTEGER RANGE."""
-    for option in command.params:
+def _make_command(
+    name: str,
+    example: str,
+    function: Function,
+    *,
+    kind: type[_Command],
+    group: click.Group | None = None,
+) -> click.Command:
+    has_answer = isgeneratorfunction(unwrap(function))
+    run = _print_answer(function) if has_answer else function
+    epilog = f"Example: {example}"
+    made = click.command(name, cls=kind, epilog=epilog, context_settings=SETTINGS)(run)
+    if has_answer and all(option.name != "json" for option in made.params):
+        json_option(made)
+    if kind is _ReadingCommand:
+        no_import_option(made)
+    debug_option(home_option(made))
+    for option in made.params:
         if isinstance(option.type, click.IntRange) and option.metavar is None:
-            option.metavar = "N"
-    return command
+            option.metavar = "N"  # click would write INTEGER RANGE
+    if group is not None:
+        group.add_command(made)
+    return made
 
 
-def no_import_option() -> click.Option:
-    return click.Option(
-        ["--no-import"],
-        is_flag=True,
-        expose_value=False,
-        callback=_skip_import,
-        help="Do not read what is new first.",
-    )
+def _print_answer(function: Function) -> Function:
+    """Return a function that prints what a command yields, and ends there with `--json`."""
 
+    @wraps(function)
+    def run(**given: Any) -> None:
+        with closing(function(**given)) as answers:
+            for answer in answers:
+                if wants_json():
+                    print_json(answer)
+                    return
 
-def _skip_import(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-    if value:
-        ctx.meta[NO_IMPORT] = True
+    return run
 
 
 def relight_group(name: str, example: str, *, alone: str = "list") -> Callable[[Function], _Group]:
     """Return a decorator for a group of commands; `alone` is the one that runs if none is named."""
 
     def make(function: Function) -> _Group:
-        made = click.group(
-            name, cls=_Group, epilog=f"Example: {example}", context_settings=SETTINGS
-        )(function)
+        epilog = f"Example: {example}"
+        made = click.group(name, cls=_Group, epilog=epilog, context_settings=SETTINGS)(function)
         made.alone = alone
-        made.params += _shared_options()
+        debug_option(home_option(made))
         return made
 
     return make
 
 
-def _shared_options() -> list[click.Parameter]:
-    return [
-        click.Option(
-            ["--home"],
-            metavar="DIR",
-            expose_value=False,
-            callback=_set_home,
-            help="Relight's folder (default: RELIGHT_HOME or ~/.relight).",
-        ),
-        click.Option(
-            ["--debug"], is_flag=True, expose_value=False, help="Show the traceback of an error."
-        ),
-    ]
+def _set_home(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+    if value:
+        ctx.meta["relight.home"] = value
+        name_home(value)
+        ctx.call_on_close(name_home)
 
 
-def json_option(function: Function) -> Function:
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
+home_option: Function = click.option(
+    "--home",
+    metavar="DIR",
+    expose_value=False,
+    callback=_set_home,
+    help="Relight's folder (default: RELIGHT_HOME or ~/.relight).",
+)
+debug_option: Function = click.option(
+    "--debug", is_flag=True, expose_value=False, help="Show the traceback of an error."
+)
+
+
+def _remembered_flag(word: str, key: str, help: str) -> Function:
+    """Return a decorator for an option that is no parameter: it sets a key of the context."""
+
+    def remember(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+        if value:
+            ctx.meta[key] = True
+
+    option: Function = click.option(
+        word, is_flag=True, expose_value=False, callback=remember, help=help
+    )
+    return option
+
+
+no_import_option = _remembered_flag("--no-import", NO_IMPORT, "Do not read what is new first.")
+# of a command that does more than yield its answer; it calls `wants_json()`
+json_option = _remembered_flag("--json", AS_JSON, "Print JSON.")
+yes_option = _remembered_flag("--yes", YES, "Do not ask for confirmation.")
+
+
+def wants_json() -> bool:
+    """True if the command prints JSON."""
+    return bool(click.get_current_context().meta.get(AS_JSON))
 
 
 def format_options(function: Function) -> Function:
@@ -215,13 +246,13 @@ def format_options(function: Function) -> Function:
 
     @wraps(function)
     def check(*args: Any, **given: Any) -> Any:
-        if sum(given[name] for name in ("as_json", "as_csv", "as_markdown")) > 1:
+        if sum((wants_json(), given["as_csv"], given["as_markdown"])) > 1:
             raise click.UsageError("choose one of --json, --csv and --markdown")
         return function(*args, **given)
 
     markdown = click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown.")
     as_csv = click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
-    return json_option(as_csv(markdown(check)))
+    return add_options(check, (json_option, as_csv, markdown))
 
 
 def since_option(default: str | None = None) -> Callable[[Function], Function]:
@@ -263,21 +294,25 @@ def filter_options(*, since: str | None = None) -> Callable[[Function], Function
             typed = TypedFilter(**{name: given.pop(name) for name in names})
             return function(*args, typed=typed, **given)
 
-        made: Function = collect
-        for option in reversed(options):
-            made = option(made)
-        return made
+        return add_options(collect, options)
 
     return decorate
 
 
-def yes_option(function: Function) -> Function:
-    return click.option("--yes", is_flag=True, help="Do not ask for confirmation.")(function)
+def add_options(function: Function, options: Sequence[Function]) -> Function:
+    """Return a function with options, which its help lists in this order."""
+    for option in reversed(options):
+        function = option(function)
+    return function
 
 
 def endpoint_options(function: Function) -> Function:
     """Add the options of Relight's own agent: its endpoint, the key, and variables to pass on."""
-    for option in (
+    options = (
+        click.option("--base-url", metavar="URL", help="Any OpenAI-compatible endpoint."),
+        click.option(
+            "--key-variable", metavar="NAME", help="Environment variable with the endpoint's key."
+        ),
         click.option(
             "--pass-variable",
             "pass_variables",
@@ -285,13 +320,8 @@ def endpoint_options(function: Function) -> Function:
             metavar="NAME",
             help="Variable that its commands get although it is named like a secret; repeatable.",
         ),
-        click.option(
-            "--key-variable", metavar="NAME", help="Environment variable with the endpoint's key."
-        ),
-        click.option("--base-url", metavar="URL", help="Any OpenAI-compatible endpoint."),
-    ):
-        function = option(function)
-    return function
+    )
+    return add_options(function, options)
 
 
 def print_no_match(why: "NoMatch | None", otherwise: str | None = None) -> None:
@@ -305,13 +335,6 @@ def print_no_match(why: "NoMatch | None", otherwise: str | None = None) -> None:
     print_text(why.text if why else otherwise or nothing)
 
 
-def _set_home(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
-    if value:
-        ctx.meta["relight.home"] = value
-        name_home(value)
-        ctx.call_on_close(name_home)
-
-
 def current_home() -> str | None:
     home: str | None = click.get_current_context().meta.get("relight.home")
     return home
@@ -321,7 +344,7 @@ def current_store() -> Store:
     """Return the store that the command works on; a reading command first takes in what is new."""
     context = click.get_current_context()
     store = open_store(current_home())
-    if not context.params.get("as_json"):
+    if not wants_json():
         use_currency(store)
     if isinstance(context.command, _ReadingCommand) and not context.meta.get(NO_IMPORT):
         context.meta[NO_IMPORT] = True
@@ -340,27 +363,11 @@ def use_currency(store: Store) -> None:
         show_in(display.currency, display.rate)
 
 
-def print_json(value: object) -> None:
-    """Print JSON to standard output, where nothing else is printed."""
+def print_json(value: Struct | list[Any]) -> None:
+    """Print JSON to standard output, where nothing else is printed; a list is of chat messages."""
     import msgspec
 
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
-
-
-def print_csv(names: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
-    """Print rows as CSV.
-
-    Texts of sessions are untrusted: no escape sequences, and no formulas of spreadsheets.
-    """
-    import csv
-    import sys
-
-    from relight.text import make_cell
-
-    writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: make_cell(row[name]) for name in names} for row in rows)
-    sys.stdout.flush()
 
 
 def split_words(text: str) -> list[str]:
@@ -377,8 +384,12 @@ def name_project(project: str | None) -> str | None:
     return project
 
 
-def confirm(question: str) -> None:
-    """Continue only after confirmation; raise without a terminal."""
+def confirm(question: str, *, preview: str | None = None) -> None:
+    """Continue only after confirmation or with `--yes`; raise without a terminal."""
+    if click.get_current_context().meta.get(YES):
+        return
+    if preview is not None:
+        click.echo(preview, err=True)
     try:
         click.confirm(question, abort=True, err=True)
     except click.Abort:

@@ -12,12 +12,13 @@ from relight.errors import as_typed
 from relight.intake.importing import find_work, has_news
 from relight.reports import filters, totals
 from relight.reports.failed_work import describe_failed, read_failed_totals
+from relight.sources import list_agents, list_sources
 from relight.store import Store, open_store
 from relight.store.keep.migrate import find_old_rules
 from relight.store.queries import sessions
-from relight.store.queries.costs import CostRow, sum_costs
+from relight.store.queries.costs import sum_costs
 from relight.store.queries.filters import Filter
-from relight.text import dollars, plural
+from relight.text import format_cost, join_words, plural
 
 FAILING_SHOWN = 5
 NAMED = 3  # agents in a sentence; `relight doctor` lists all
@@ -46,7 +47,6 @@ def _take_first(store: Store) -> None:
     import time
 
     from relight.cli.importing import summarise
-    from relight.sources import list_sources
 
     found = {name: len(list(find_work(store, name, None, os.environ))) for name in list_sources()}
     names = ", ".join(f"{name} ({plural(files, 'file')})" for name, files in found.items() if files)
@@ -59,9 +59,6 @@ def _take_first(store: Store) -> None:
 
 
 def _print_none_found() -> None:
-    from relight.sources import list_agents
-    from relight.text import join_words
-
     titles = [one.title for one in list_agents()]
     more = plural(len(titles) - NAMED, "other agent")
     named = join_words([*titles[:NAMED], f"{more} that Relight reads"], "or")
@@ -111,12 +108,8 @@ def _print_tops(store: Store, chosen: Filter) -> None:
     """Print the models and projects that cost most."""
     for key in ("model", "project"):
         rows = sorted(sum_costs(store, key, chosen), key=lambda row: -row.worth_usd)[:3]
-        tops = " · ".join(f"{name_key(key, row.name)} {_format_cost(row)}" for row in rows)
+        tops = " · ".join(f"{name_key(key, row.name)} {format_cost(row)}" for row in rows)
         screen.print_text(f"top {key}s: {tops}")
-
-
-def _format_cost(row: CostRow) -> str:
-    return dollars(row.cost_usd, unpriced=row.unpriced_turns, included=row.included_usd)
 
 
 def _print_plans(store: Store) -> None:
@@ -149,8 +142,6 @@ def _print_next(store: Store, *, is_fresh: bool) -> None:
 
 
 def _print_waiting(store: Store) -> None:
-    from relight.sources import list_sources
-
     waiting = sum(1 for name in list_sources() for _ in find_work(store, name, None, os.environ))
     if waiting:
         files = plural(waiting, "file has", "files have")

@@ -174,16 +174,12 @@ def _check_python(runner: Interpreter) -> None:
         [runner.path, "-c", PROBE], env=environment, capture_output=True, check=False
     )
     if done.returncode:
+        errors = done.stderr.decode("utf-8", "replace").strip().splitlines()
         raise RelightError(
             f"{runner.path} cannot load Relight, so its model calls cannot be recorded"
-            f": {_find_reason(done.stderr)}",
+            f": {(errors or ['it ended without a word'])[-1]}",
             "install Relight with the pip of that Python, beside the packages of the program",
         )
-
-
-def _find_reason(errors: bytes) -> str:
-    lines = errors.decode("utf-8", "replace").strip().splitlines()
-    return lines[-1] if lines else "it ended without a word"
 
 
 def _run(program: str, words: tuple[str, ...], environment: dict[str, str]) -> None:

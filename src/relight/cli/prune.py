@@ -6,11 +6,10 @@ import click
 from msgspec import Struct
 
 from relight.cli.options import (
+    Answer,
     Function,
     confirm,
     current_store,
-    json_option,
-    print_json,
     relight_command,
     yes_option,
 )
@@ -48,15 +47,12 @@ def days_option(word: str, name: str, things: str, default: str = "none") -> Dec
 @days_option("--answers", "answer_days", "files with answers of jobs' runs")
 @click.option("--dry-run", is_flag=True, help="Only show what would be dropped.")
 @yes_option
-@json_option
 def command(
     tape_days: int | None,
     index_days: int | None,
     answer_days: int | None,
     dry_run: bool,
-    yes: bool,
-    as_json: bool,
-) -> None:
+) -> Answer:
     """Drop old tapes, old sessions and old answers.
 
     Tapes are the redacted originals and most of the store's size. Without its tape a session keeps
@@ -82,21 +78,10 @@ def command(
         total = f"{plural(found.tapes, 'tape part')} ({size(found.tape_bytes)}),"
         total += f" {plural(found.sessions, 'session')} and {plural(found.answers, 'answer')}"
         if not dry_run and (found.tapes or found.sessions or found.answers):
-            if not yes:
-                confirm(f"drop {total}?")
+            confirm(f"drop {total}?")
             drop(dry_run=False)
-    if as_json:
-        print_json(
-            PruneReport(
-                found.tapes,
-                found.tape_bytes,
-                found.sessions,
-                found.answers,
-                dry_run,
-                found.waiting,
-            )
-        )
-        return
+    counts = (found.tapes, found.tape_bytes, found.sessions, found.answers)
+    yield PruneReport(*counts, dry_run, found.waiting)
     click.echo(f"{'would drop' if dry_run else 'dropped'} {total}")
     if found.waiting:
         kept = plural(found.waiting, "old session stays", "old sessions stay")

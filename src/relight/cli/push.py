@@ -3,22 +3,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from relight.cli.options import current_store, json_option, print_json, relight_command
+from relight.cli.options import current_store, json_option, print_json, relight_command, wants_json
 from relight.errors import as_typed
+from relight.store import Store
 from relight.text import plural, size
 
 if TYPE_CHECKING:
     from relight.intake.push import PushReport
     from relight.intake.push_preview import DryRun
     from relight.intake.team_client import ServerError
-    from relight.store import Store
 
 
 @relight_command("push", example="relight push --dry-run")
 @click.option("--watch", is_flag=True, help="Keep pushing what is new, until interrupted.")
 @click.option("--dry-run", is_flag=True, help="Show what would leave this machine; send nothing.")
 @json_option
-def command(watch: bool, dry_run: bool, as_json: bool) -> None:
+def command(watch: bool, dry_run: bool) -> None:
     """Send what is new to the server that this machine has joined.
 
     Imports do it by themselves. What the server has acknowledged is not sent again, however often
@@ -31,16 +31,16 @@ def command(watch: bool, dry_run: bool, as_json: bool) -> None:
             from relight.intake.push_preview import try_out
 
             found = try_out(store)
-            print_json(found) if as_json else _print_dry(found)
+            print_json(found) if wants_json() else _print_dry(found)
         elif watch:
-            _watch(store, as_json=as_json)
+            _watch(store)
         else:
-            _push(store, as_json=as_json)
+            _push(store)
         if not store.has_rows("session"):
             click.echo(as_typed("nothing is recorded here yet; run `relight import`"), err=True)
 
 
-def _push(store: "Store", *, as_json: bool) -> None:
+def _push(store: "Store") -> None:
     from relight.intake.push import push
 
     if sys.stderr.isatty():
@@ -50,7 +50,7 @@ def _push(store: "Store", *, as_json: bool) -> None:
             done = push(store, progress=progress)
     else:
         done = push(store)
-    if as_json:
+    if wants_json():
         print_json(done)
     else:
         _print(done)
@@ -81,14 +81,14 @@ def _describe_waiting(count: int) -> str:
     return f"{plural(count, 'part waits', 'parts wait')} until the project is known"
 
 
-def _watch(store: "Store", *, as_json: bool) -> None:
+def _watch(store: "Store") -> None:
     from relight.intake.push import PushReport, watch
     from relight.intake.team_client import ServerError
 
     def show(found: "PushReport | ServerError") -> None:
         if isinstance(found, ServerError):
             click.echo(f"warning: {found.message}", err=True)
-        elif as_json:
+        elif wants_json():
             import msgspec
 
             click.echo(msgspec.json.encode(found).decode())
@@ -105,14 +105,13 @@ def _print_dry(found: "DryRun") -> None:
     click.echo(f"{found.share} for {found.url}; nothing was sent")
     if found.parts:
         parts = found.parts
-        columns = [
+        screen.print_columns(
             screen.Words("project", [one.project or "unknown" for one in parts]),
             screen.Words("source", [one.source for one in parts], is_name=True),
             screen.Column("sessions", [str(one.sessions) for one in parts]),
             screen.Column("parts", [str(one.parts) for one in parts]),
             screen.Column("size", [size(one.bytes) for one in parts]),
-        ]
-        screen.print_table(columns)
+        )
     counts = (
         plural(found.outcomes, "outcome"),
         plural(found.runs, "run of a job", "runs of jobs"),

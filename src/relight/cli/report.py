@@ -3,7 +3,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from msgspec import UNSET, to_builtins
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from relight.cli.options import (
@@ -16,6 +16,7 @@ from relight.cli.options import (
     print_no_match,
     reading_command,
     split_words,
+    wants_json,
 )
 from relight.errors import RelightError, as_typed
 from relight.reports import totals
@@ -29,35 +30,13 @@ if TYPE_CHECKING:
 
 NO_NAMES: Mapping[str, str] = {}
 FIGURES = [name for name in ReportTotals.__struct_fields__ if name != "failed_turns"]
-MARKDOWN_COLUMNS = (
-    "sessions",
-    "turns",
-    "input_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "output_tokens",
-    "total_tokens",
-    "cost_usd",
-    "included_usd",
-    "unpriced_turns",
-    "tool_calls",
-    "tool_failures",
-    "successes",
-    "failures",
-    "unknown",
-    "cost_per_success_usd",
-    "mean_tokens",
-    "mean_cost_usd",
-    "wall_seconds",
-)
+# figures that Markdown leaves out, or has last
+DETAILS = ("cache_write_1h_tokens", "reasoning_tokens", "partial_turns", "wall_seconds")
+MARKDOWN_COLUMNS = (*(name for name in FIGURES if name not in DETAILS), "wall_seconds")
 # all other columns of Markdown are plain numbers
 FORMATTED = (
-    "cost_usd",
-    "included_usd",
-    "cost_per_success_usd",
-    "mean_tokens",
-    "mean_cost_usd",
-    "wall_seconds",
+    *("cost_usd", "included_usd", "cost_per_success_usd"),
+    *("mean_tokens", "mean_cost_usd", "wall_seconds"),
 )
 
 
@@ -89,7 +68,6 @@ def command(
     sort: str | None,
     top: int | None,
     history: Path | None,
-    as_json: bool,
     as_csv: bool,
     as_markdown: bool,
 ) -> None:
@@ -106,21 +84,10 @@ def command(
         chosen = (typed if history is None else _since_ever(typed)).read(store)
         found = totals.report(store, keys, chosen, sort=sort, top=top)
         why = None if found.rows or history else _explain(store, chosen)
-        short = {} if as_json or as_csv or as_markdown else _shorten(store, found)
+        short = {} if wants_json() or as_csv or as_markdown else _shorten(store, found)
         has_any = bool(found.rows) or has_sessions(store)
-    if as_json:
-        # keys come in the order of --by
-        rows = [{key: row.key(key) for key in keys} | to_builtins(row) for row in found.rows]
-        print_json(
-            {
-                "by": keys,
-                "since": found.since,
-                "until": found.until,
-                "rows": rows,
-                "other": found.other,
-                "total": found.total,
-            }
-        )
+    if wants_json():
+        print_json(totals.put_keys_first(found))
     elif as_csv:
         print_report_csv(found)
     elif as_markdown:
@@ -158,14 +125,15 @@ def _explain(store: Store, chosen: Filter) -> "NoMatch | None":
 
 
 def print_report_csv(found: UsageReport) -> None:
-    from relight.cli import options
+    from relight.text import make_csv
 
     more = {"session": "title", "job": "job_name"} if found.rows else {}
     titles = [title for key, title in more.items() if key in found.by]
     names = [*dict.fromkeys(found.by), *titles, *FIGURES]
     if found.total.failed_turns is not UNSET:
         names.append("failed_turns")
-    options.print_csv(names, [{name: getattr(row, name) for name in names} for row in found.rows])
+    rows = [[getattr(row, name) for name in names] for row in found.rows]
+    click.echo(make_csv(names, rows), nl=False)
 
 
 def markdown(found: UsageReport) -> str:

@@ -12,6 +12,7 @@ from relight.cli.options import (
     print_json,
     relight_command,
     split_words,
+    wants_json,
 )
 from relight.config import LEAST_TOOL_CHARS, MAX_TOOL_CHARS
 from relight.errors import RelightError
@@ -39,12 +40,13 @@ SHOWN_CHARACTERS = 100
 @click.option("--workdir", default=".", metavar="DIR", help="Working folder (default: this one).")
 @click.option(
     "--max-turns",
+    "turns",
     type=click.IntRange(1),
     default=50,
     show_default=True,
     help="Limit of model calls.",
 )
-@click.option("--max-tokens", type=click.IntRange(1), help="Limit of tokens in all.")
+@click.option("--max-tokens", "tokens", type=click.IntRange(1), help="Limit of tokens in all.")
 @click.option("--budget-usd", "cost_usd", type=float, metavar="X", help="Limit of cost in dollars.")
 @click.option("--timeout", "seconds", type=float, metavar="SECONDS", help="Limit of time in all.")
 @click.option(
@@ -57,18 +59,7 @@ SHOWN_CHARACTERS = 100
     f" in config.toml, else {MAX_TOOL_CHARS}).",
 )
 @json_option
-def command(
-    prompt: str,
-    model: str | None,
-    tools: str | None,
-    workdir: str,
-    max_turns: int,
-    max_tokens: int | None,
-    cost_usd: float | None,
-    seconds: float | None,
-    as_json: bool,
-    **given: Any,
-) -> None:
+def command(prompt: str, model: str | None, tools: str | None, workdir: str, **given: Any) -> None:
     """Let an agent do a task in a folder, and record it.
 
     File tools stay inside the folder; the terminal can do everything that you can, but gets no
@@ -78,7 +69,7 @@ def command(
     the record has them in full. Exit 1 if the run failed.
     """
     from relight.work.agent.limits import Budget
-    from relight.work.agent.session import run_prompt
+    from relight.work.agent.session import run_prompt, summarise_run
     from relight.work.processes import own_children
     from relight.work.run_spec import RunSpec
 
@@ -88,7 +79,7 @@ def command(
         own_children()
     # a terminated run also ends its commands, and its record says so
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    budget = Budget(turns=max_turns, tokens=max_tokens, cost_usd=cost_usd, seconds=seconds)
+    budget = Budget(**{name: given.pop(name) for name in Budget.__struct_fields__})
     spec = RunSpec(
         model=model,
         tools=split_words(tools) if tools else None,
@@ -97,30 +88,10 @@ def command(
         **given,
     )
     with current_store() as store:
-        result, start = run_prompt(store, prompt, spec, on_event=None if as_json else _show)
+        result, start = run_prompt(store, prompt, spec, on_event=None if wants_json() else _show)
     figures = result.figures
-    if as_json:
-        names = [name for name in figures if name.endswith("_tokens")]
-        print_json(
-            {
-                "session_id": result.session_id,
-                "outcome": result.outcome,
-                "evidence": result.evidence,
-                "answer": result.answer,
-                "ended_by": result.ended_by,
-                "hint": result.hint,
-                "model": model,
-                "template": start.template,
-                "arm": start.arm,
-                "turns": figures["turns"],
-                "tool_calls": figures["tool_calls"],
-                "tool_failures": figures["tool_failures"],
-                "usage": {name: figures[name] for name in names},
-                "cost_usd": figures["cost_usd"],
-                "unpriced_turns": figures["unpriced_turns"],
-                "duration_seconds": figures["wall_seconds"],
-            }
-        )
+    if wants_json():
+        print_json(summarise_run(result, start, model=model))
     else:
         from relight.cli import screen
 

@@ -3,7 +3,7 @@ from typing import TYPE_CHECKING
 import click
 
 from relight.cli.comparison import margin_option
-from relight.cli.options import current_store, json_option, print_json, reading_command
+from relight.cli.options import Answer, current_store, reading_command
 
 if TYPE_CHECKING:
     from relight.reports.savings import SavingCandidate, SavingItem
@@ -16,8 +16,7 @@ SHOWN_ITEMS = 20
     "--model", "models", multiple=True, metavar="M", help="Another candidate; repeatable."
 )
 @margin_option
-@json_option
-def command(models: tuple[str, ...], margin: float, as_json: bool) -> None:
+def command(models: tuple[str, ...], margin: float) -> Answer:
     """Show what cheaper models would save in jobs and skills, and what it takes to know.
 
     Models that ran the same job are judged by their runs; others are known by their price only:
@@ -27,9 +26,7 @@ def command(models: tuple[str, ...], margin: float, as_json: bool) -> None:
 
     with current_store() as store:
         found = read_savings(store, models=models, margin=margin)
-    if as_json:
-        print_json(found)
-        return
+    yield found
     if not found.items:
         click.echo("no job and no skill ran in the last 30 days")
         return

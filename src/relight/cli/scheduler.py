@@ -10,11 +10,13 @@ from relight.cli.options import (
     current_store,
     json_option,
     relight_command,
+    wants_json,
     yes_option,
 )
+from relight.config import find_home
 from relight.errors import StoreError, as_typed
 from relight.store import Store
-from relight.text import plural
+from relight.text import clean, plural
 
 
 @relight_command("scheduler", example="relight scheduler --install")
@@ -35,8 +37,6 @@ def command(
     max_parallel: int | None,
     install: str | None,
     remove: bool,
-    yes: bool,
-    as_json: bool,
 ) -> None:
     """Run jobs when they are due, until stopped.
 
@@ -45,7 +45,7 @@ def command(
     each run that has ended.
     """
     if install or remove:
-        _install(install or "auto", remove=remove, yes=yes)
+        _install(install or "auto", remove=remove)
         return
     from relight.work.jobs.scheduler import Scheduler
     from relight.work.kernel import hide_memory
@@ -57,17 +57,17 @@ def command(
         def report(kind: str, value: Any) -> None:
             # jobs go on if the output is closed or the disk is full
             with suppress(OSError, StoreError):
-                _print_event(store, kind, value, as_json=as_json)
+                _print_event(store, kind, value)
 
         if not once:
             click.echo(f"running jobs of {store.config.home}, {size} at a time", err=True)
         Scheduler(store, max_parallel=size, report=report).run(once=once)
 
 
-def _print_event(store: Store, kind: str, value: Any, *, as_json: bool) -> None:
+def _print_event(store: Store, kind: str, value: Any) -> None:
     match kind:
         case "done":
-            _print_run(store, value, as_json=as_json)
+            _print_run(store, value)
         case "lost":
             hint = as_typed(
                 f"{plural(value, 'run')} of an ended scheduler set to unknown: relight job history"
@@ -79,12 +79,11 @@ def _print_event(store: Store, kind: str, value: Any, *, as_json: bool) -> None:
             click.echo(f"error: {value}", err=True)
 
 
-def _print_run(store: Store, run_id: int, *, as_json: bool) -> None:
+def _print_run(store: Store, run_id: int) -> None:
     from relight.store.queries.runs import read_own_run
-    from relight.text import clean
 
     run = read_own_run(store, run_id)
-    if as_json:
+    if wants_json():
         import msgspec
 
         click.echo(msgspec.json.encode(run).decode())
@@ -95,9 +94,8 @@ def _print_run(store: Store, run_id: int, *, as_json: bool) -> None:
     click.echo(clean(f"{moment} {run.job} {run.outcome}{spent}{why}"))
 
 
-def _install(kind: str, *, remove: bool, yes: bool) -> None:
+def _install(kind: str, *, remove: bool) -> None:
     """Show the service files, ask, and write them; or remove them."""
-    from relight.config import find_home
     from relight.work.jobs.boot import find_service_manager, find_units, install_units, remove_units
 
     chosen = find_service_manager() if kind == "auto" else kind
@@ -109,14 +107,12 @@ def _install(kind: str, *, remove: bool, yes: bool) -> None:
             return
         for unit in there:
             click.echo(f"remove {unit.path}", err=True)
-        if not yes:
-            confirm("Remove these?")
+        confirm("Remove these?")
         for line in remove_units(chosen, there):
             click.echo(line)
         return
     for unit in units:
         click.echo(f"{unit.path}:\n\n{unit.text}", err=True)
-    if not yes:
-        confirm("Write these files and start the services?")
+    confirm("Write these files and start the services?")
     for line in install_units(chosen, units):
         click.echo(line)

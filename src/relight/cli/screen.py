@@ -18,6 +18,7 @@ from relight.text import clean as clean
 from relight.text import clean_lines as clean_lines
 from relight.text import count as count
 from relight.text import dollars as dollars
+from relight.text import format_cost as format_cost
 from relight.text import seconds as seconds
 from relight.text import share as share
 from relight.text import size as size
@@ -159,19 +160,19 @@ class Words(Column, frozen=True):
     is_number: bool = False
 
 
+def print_columns(*columns: Column) -> None:
+    """Print a table whose columns have their cells."""
+    print_table(columns, list(zip(*(column.cells for column in columns), strict=True)))
+
+
 def print_table(
     columns: Sequence[Column],
-    rows: Sequence[Sequence[str]] | None = None,
+    rows: Sequence[Sequence[str]],
     *,
     total: Sequence[str] | None = None,
 ) -> None:
-    """Print a table that fits the screen: numbers stay whole, words are cut.
-
-    The columns have their cells, unless `rows` has them.
-    """
+    """Print a table that fits the screen: numbers stay whole, words are cut."""
     target = Printer()
-    if rows is None:
-        rows = list(zip(*(column.cells for column in columns), strict=True))
     lines, left_out = make_table(columns, rows, target, total=total)
     click.echo("\n".join(lines), color=True)
     if left_out:
@@ -325,6 +326,11 @@ def fit_widths(
 
 def print_text(text: str, *, style: str = "") -> None:
     Printer().print(clean_lines(text), style)
+
+
+def last_folder(project: str | None) -> str:
+    """Return the last part of a project's folder."""
+    return (project or "").rstrip("/").rpartition("/")[2]
 
 
 def minute(at: str | None) -> str:

@@ -1,14 +1,13 @@
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from relight.cli.options import (
+    Answer,
     TypedFilter,
     current_store,
     filter_options,
-    json_option,
-    print_json,
     print_no_match,
     reading_command,
 )
@@ -28,15 +27,7 @@ if TYPE_CHECKING:
 @click.option(
     "--limit", type=click.IntRange(1, 200), default=20, show_default=True, help="Hits to show."
 )
-@json_option
-def command(
-    query: Sequence[str],
-    typed: TypedFilter,
-    tool: str | None,
-    failed: bool,
-    limit: int,
-    as_json: bool,
-) -> None:
+def command(query: Sequence[str], typed: TypedFilter, **given: Any) -> Answer:
     """Search what was said and done in all sessions, and show the step of each hit.
 
     Prompts, answers, commands and paths are searched whole, and the first 500 characters of each
@@ -50,15 +41,12 @@ def command(
     from relight.store.queries.sessions import has_sessions, read_outcomes
 
     with current_store() as store:
-        found = find_hits(
-            store, " ".join(query), typed.read(store), tool=tool, failed=failed, limit=limit
-        )
+        found = find_hits(store, " ".join(query), typed.read(store), **given)
         ids = list(dict.fromkeys(hit.session_id for hit in found.hits))
         names, outcomes = shorten_names(store, ids), read_outcomes(store, ids)
         has_any = bool(ids) or has_sessions(store)
-    if as_json:
-        print_json(found)
-    elif not has_any:
+    yield found
+    if not has_any:
         print_no_match(None)
     else:
         _print(found, names, outcomes)
@@ -82,9 +70,9 @@ def _print(
     before = None
     for hit in found.hits:
         if hit.session_id != before:
-            project = (hit.project or "").rstrip("/").rsplit("/", 1)[-1]
             known = outcomes[hit.session_id]
             outcome = name_outcome(known.outcome, known.points_to)
+            project = screen.last_folder(hit.project)
             about = [names[hit.session_id], (hit.at or "")[:10], project, outcome]
             if before is not None:
                 screen.print_text("")

@@ -3,11 +3,12 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from relight.cli.options import current_home, relight_command
+from relight.config import find_home, read_config
 from relight.errors import RelightError
 from relight.locks import read_secret
 
@@ -56,16 +57,7 @@ OTLP_PORT = 4318  # the port of OTLP over HTTP, which exporters use by default
     metavar="[PORT]",
     help=f"Also receive telemetry on 127.0.0.1, on port {OTLP_PORT} if none is named.",
 )
-def command(
-    port: int,
-    host: str,
-    token_file: Path | None,
-    is_opened: bool,
-    no_watch: bool,
-    otlp_port: int | None,
-    is_team: bool,
-    tls_proxy: str | None,
-) -> None:
+def command(token_file: Path | None, no_watch: bool, **given: Any) -> None:
     """Serve the dashboard and its JSON API to a browser on this machine.
 
     It reads the agents' folders as they grow: a new turn is shown within two seconds.
@@ -75,20 +67,10 @@ def command(
     With --team other machines push their record to it, and every request needs the token of a
     member. It speaks plain HTTP, so it is for this machine alone unless a proxy is named.
     """
-    if tls_proxy and not is_team:
+    if given["tls_proxy"] and not given["is_team"]:
         raise click.UsageError("--tls-proxy goes with --team")
     token = read_secret(token_file) if token_file else None
-    serve(
-        current_home(),
-        host=host,
-        port=port,
-        token=token,
-        is_opened=is_opened,
-        is_watching=not no_watch,
-        otlp_port=otlp_port,
-        is_team=is_team,
-        tls_proxy=tls_proxy,
-    )
+    serve(current_home(), token=token, is_watching=not no_watch, **given)
 
 
 def serve(
@@ -104,8 +86,6 @@ def serve(
     tls_proxy: str | None = None,
 ) -> None:
     """Serve until interrupted; the address is the first line of the output."""
-    from relight.config import find_home, read_config
-
     config = read_config(find_home(home))
     token = token or os.environ.get("RELIGHT_TOKEN") or config.serve.token
     is_loopback = host in LOOPBACK

@@ -1,17 +1,17 @@
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from relight.cli.options import (
+    Answer,
     TypedFilter,
     current_store,
     filter_options,
-    json_option,
-    print_json,
     print_no_match,
     reading_command,
 )
 from relight.errors import as_typed
+from relight.times import read_time
 
 if TYPE_CHECKING:
     from relight.reports.listing import ListedSession, SessionPage
@@ -37,18 +37,13 @@ WIDE = 120  # columns from which a table also has what only some people ask for
     "--limit", type=click.IntRange(1, 500), default=20, show_default=True, help="At most so many."
 )
 @click.option("--after", metavar="NEXT", help="Go on after a page: its `next`.")
-@click.option("--subagents", is_flag=True, help="Also list sub-agents, each with its own figures.")
-@json_option
-def command(
-    words: tuple[str, ...],
-    typed: TypedFilter,
-    outcome: str | None,
-    sort: str,
-    limit: int,
-    after: str | None,
-    subagents: bool,
-    as_json: bool,
-) -> None:
+@click.option(
+    "--subagents",
+    "with_subagents",
+    is_flag=True,
+    help="Also list sub-agents, each with its own figures.",
+)
+def command(words: tuple[str, ...], typed: TypedFilter, **given: Any) -> Answer:
     """List sessions, newest first: when, project, title, outcome, cost and id.
 
     WORDS are beginnings of words in the title, the folder or the id; all must match. `relight
@@ -60,25 +55,17 @@ def command(
     from relight.reports.sessions import shorten_names
     from relight.store.queries.listing import Listing
 
-    wanted = Listing(
-        search=" ".join(words) or None,
-        outcome=outcome,
-        with_subagents=subagents,
-        sort=sort,
-        after=after,
-        limit=limit,
-    )
+    wanted = Listing(search=" ".join(words) or None, **given)
     with current_store() as store:
         chosen = typed.read(store)
         found = list_sessions(store, chosen, wanted)
         short = shorten_names(store, [one.session_id for one in found.sessions])
-        why = None if found.sessions or after else explain_no_session(store, chosen, wanted)
+        why = None if found.sessions or wanted.after else explain_no_session(store, chosen, wanted)
         timezone = store.timezone
-    if as_json:
-        print_json(found)
-    elif found.sessions:
+    yield found
+    if found.sessions:
         _print(found, short, timezone=timezone)
-    elif after is not None:
+    elif wanted.after is not None:
         click.echo("there are no more sessions")
     else:
         print_no_match(why)
@@ -100,27 +87,21 @@ def _print(found: "SessionPage", short: dict[str, str], *, timezone: str) -> Non
     is_wide = screen.Printer().width >= WIDE
     ages = [format_age(one.started_at, now=now, timezone=timezone) for one in rows]
     outcomes = [name_outcome(one.outcome, one.points_to) for one in rows]
-    costs = [
-        screen.dollars(one.cost_usd, unpriced=one.unpriced_turns, included=one.included_usd)
-        for one in rows
-    ]
     more = [
         screen.Column("turns", [screen.count(one.turns) for one in rows]),
         screen.Column("time", [screen.seconds(one.wall_seconds or None) for one in rows]),
         screen.Words("model", [one.model or "" for one in rows]),
     ]
     when = ages if is_wide else [age.removesuffix(" ago") for age in ages]
-    projects = [_name_project(one.project) for one in rows]
-    screen.print_table(
-        [
-            screen.Words("when", when, is_name=True),
-            screen.Words("project", projects, is_spare=True, least=8),
-            screen.Words("title", [_name_title(one) for one in rows], is_title=True),
-            screen.Words("outcome", outcomes, is_name=True, colour=screen.colour_state),
-            screen.Column("cost", costs),
-            *(more if is_wide else []),
-            screen.Words("id", [short[one.session_id] for one in rows], is_name=True),
-        ]
+    projects = [screen.last_folder(one.project) for one in rows]
+    screen.print_columns(
+        screen.Words("when", when, is_name=True),
+        screen.Words("project", projects, is_spare=True, least=8),
+        screen.Words("title", [_name_title(one) for one in rows], is_title=True),
+        screen.Words("outcome", outcomes, is_name=True, colour=screen.colour_state),
+        screen.Column("cost", [screen.format_cost(one) for one in rows]),
+        *(more if is_wide else []),
+        screen.Words("id", [short[one.session_id] for one in rows], is_name=True),
     )
     if any(one.points_to for one in rows):
         note = "success? and failure?: signs point there and prove nothing"
@@ -132,10 +113,6 @@ def _print(found: "SessionPage", short: dict[str, str], *, timezone: str) -> Non
         least = " and more" if found.is_more else ""
         text = f"{len(rows):,} of {found.count:,}{least}: --limit shows more, --after {found.next}"
         screen.print_text(f"{text} goes on", style="dim")
-
-
-def _name_project(project: str | None) -> str:
-    return (project or "").rstrip("/").rsplit("/", 1)[-1]
 
 
 def _name_title(one: "ListedSession") -> str:
@@ -154,8 +131,6 @@ def format_age(started_at: str | None, *, now: int, timezone: str) -> str:
     """
     from datetime import UTC, datetime
     from zoneinfo import ZoneInfo
-
-    from relight.times import read_time
 
     at = read_time(started_at)
     if at is None:

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from relight.cli.options import current_store, json_option, print_json, reading_command
+from relight.cli import screen
+from relight.cli.options import current_store, json_option, print_json, reading_command, wants_json
 from relight.cli.screen import seconds
+from relight.errors import RelightError
 from relight.reports.call_subjects import MOST_ARGUMENTS, describe_call
-from relight.text import make_line, make_visible
+from relight.text import format_cost, make_line, make_visible, plural
+from relight.times import format_moment, read_time
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -18,7 +21,6 @@ if TYPE_CHECKING:
     from relight.reports.sharing import SharedSession
     from relight.reports.totals import ReportFigures
     from relight.reports.trace import Step, Trace
-    from relight.store.queries.sessions import ChildSession
 
 # of a long session the beginning and the end say most
 FIRST_STEPS, LAST_STEPS = 100, 200
@@ -53,7 +55,6 @@ def command(
     number: int | None,
     markdown: bool,
     file: Path | None,
-    as_json: bool,
 ) -> None:
     """Show one session: what was said and done, what failed, and the cost.
 
@@ -64,18 +65,22 @@ def command(
     from relight.reports.trace import read_session_trace, read_trace
     from relight.store.derive.scores import refresh_due
 
-    _check_choice(full=full, errors=errors, step=number, markdown=markdown, html=file, json=as_json)
+    chosen = {"full": full, "errors": errors, "step": number, "markdown": markdown}
+    _check_choice(**chosen, html=file, json=wants_json())
     with current_store() as store:
         refresh_due(store)
         found = find_session(store, session)
-        if as_json:
+        if wants_json():
             print_json(read_session_trace(store, found))
             return
         head, trace = read_head(store, found), read_trace(store, found)
         key, timezone = store.redaction_key, store.timezone
     local = _move_times(trace, timezone)
     if number is not None:
-        _print_step(local, number)
+        from relight.cli.show_steps import StepPrinter
+        from relight.reports.trace import cut_part
+
+        StepPrinter(is_full=False).print_whole(cut_part(local, step=number, limit=1).steps[0])
     elif markdown or file is not None:
         from relight.reports.sharing import redact_session
 
@@ -111,11 +116,8 @@ def _move_times(trace: "Trace", timezone: str) -> "Trace":
 
 
 def _print_head(found: "SessionHead", trace: "Trace", timezone: str) -> None:
-    from relight.cli import screen
     from relight.cli.failures import describe_spiral
     from relight.reports.cache_rebuilds import describe_session
-    from relight.text import plural
-    from relight.times import format_moment, read_time
 
     figures = found.figures
     started = read_time(found.started_at)
@@ -166,9 +168,6 @@ def _print_head(found: "SessionHead", trace: "Trace", timezone: str) -> None:
 
 
 def _describe_figures(figures: "ReportFigures") -> str:
-    from relight.cli import screen
-    from relight.text import plural
-
     fresh = None
     if figures.input_tokens is not None:
         fresh = figures.input_tokens + (figures.cache_write_tokens or 0)
@@ -179,15 +178,7 @@ def _describe_figures(figures: "ReportFigures") -> str:
     )
 
 
-def format_cost(figures: "ReportFigures | ChildSession") -> str:
-    from relight.cli import screen
-
-    unpriced, included = figures.unpriced_turns or 0, figures.included_usd
-    return screen.dollars(figures.cost_usd, unpriced=unpriced, included=included)
-
-
 def _print_steps(trace: "Trace", *, is_full: bool, is_errors: bool, project: str | None) -> None:
-    from relight.cli import screen
     from relight.cli.show_steps import StepPrinter
 
     printer = StepPrinter(is_full=is_full, project=project)
@@ -211,21 +202,12 @@ def _cut(steps: "Sequence[Step]", *, is_full: bool) -> "Sequence[Step | str]":
     return [*steps[:FIRST_STEPS], note, *steps[-LAST_STEPS:]]
 
 
-def _print_step(trace: "Trace", number: int) -> None:
-    from relight.cli.show_steps import StepPrinter
-    from relight.reports.trace import cut_part
-
-    StepPrinter(is_full=False).print_whole(cut_part(trace, step=number, limit=1).steps[0])
-
-
 def _write(session: "SharedSession", file: Path | None) -> None:
-    """Print a session as Markdown, or write it into an HTML file."""
+    """Print a session as Markdown without tags and images, or write it into an HTML file."""
     if file is None:
-        from relight.cli.show import write_markdown
-
-        click.echo(write_markdown(session), nl=False)
+        steps = map(_write_step, session.trace.steps)
+        click.echo("\n".join([*_write_head(session), *steps, ""]), nl=False)
         return
-    from relight.errors import RelightError
     from relight.web.reading.document import write_document
 
     if file == Path("-"):
@@ -238,14 +220,7 @@ def _write(session: "SharedSession", file: Path | None) -> None:
     click.echo(f"wrote {file}: secrets are redacted; read it before you share it", err=True)
 
 
-def write_markdown(session: "SharedSession") -> str:
-    """Return the document; session text in it has no tags and no images."""
-    return "\n".join([*_write_head(session), *map(_write_step, session.trace.steps), ""])
-
-
 def _write_head(session: "SharedSession") -> Iterator[str]:
-    from relight.cli.show import format_cost
-
     head, trace = session.head, session.trace
     yield f"# {_escape(make_line(head.title or 'Session', 160))}\n"
     facts = {

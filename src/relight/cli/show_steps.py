@@ -44,7 +44,8 @@ class StepPrinter:
             return
         if step.kind == "prompt":
             self._target.print()
-        self._print_line(_head(step), _facts(step), style=_style(step))
+        style = "bold red" if step.label == "error" else "bold" if step.kind == "prompt" else "dim"
+        self._print_line(_head(step), _facts(step), style=style)
         if self._is_full or step.kind in ("prompt", "answer"):
             self._print_text(step.text, indent=4)
         elif step.text:  # a summary of what is above
@@ -71,7 +72,9 @@ class StepPrinter:
             self._target.print()
             self.print(step)
             if step.kind == "call" and not self._is_full:
-                result = _last_lines(step.result)
+                # the end of a result, where programs say what went wrong
+                lines = (step.result or "")[-RESULT_CHARACTERS:].split("\n")
+                result = "\n".join(lines[-RESULT_LINES:])
                 if result.strip() not in (step.evidence or ""):
                     self._print_text(result, indent=4)
             later = islice(steps, place + 1, place + 1 + FOLLOWING)
@@ -141,11 +144,6 @@ def cut_shown_text(text: str) -> tuple[str, int]:
     return shown, len(text) - len(shown)
 
 
-def _last_lines(text: str | None) -> str:
-    """The end of a result, where programs say what went wrong."""
-    return "\n".join((text or "")[-RESULT_CHARACTERS:].split("\n")[-RESULT_LINES:])
-
-
 def _head(step: Step) -> str:
     """The number, the time and the subject of a step."""
     start = f"{step.step:>3} {(step.at or '')[11:19] or '--:--:--'}"
@@ -186,10 +184,6 @@ def _facts(step: Step) -> str:
     if step.child_session_id is not None:
         facts.append("sub-agent")
     return " · ".join(facts)
-
-
-def _style(step: Step) -> str:
-    return "bold red" if step.label == "error" else "bold" if step.kind == "prompt" else "dim"
 
 
 def _list_facts(step: Step) -> Iterator[tuple[str, str]]:

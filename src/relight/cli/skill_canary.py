@@ -7,17 +7,18 @@ import click
 
 from relight.cli.job_canary import show_plan, start_plan, trial_options
 from relight.cli.options import (
+    Answer,
     confirm,
     current_store,
-    json_option,
-    print_json,
     reading_command,
+    wants_json,
     yes_option,
 )
+from relight.errors import RelightError, as_typed
+from relight.store import Store
 
 if TYPE_CHECKING:
     from relight.reports.skill_canaries import SkillCanaries, SkillJobs
-    from relight.store import Store
     from relight.work.jobs.canary_plan import CanaryOrder, CanaryPlan
 
 
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 @click.argument("skill")
 @trial_options
 @yes_option
-@json_option
-def canary(skill: str, order: "CanaryOrder | None", yes: bool, as_json: bool) -> None:
+def canary(skill: str, order: "CanaryOrder | None") -> Answer:
     """Try a cheaper model in the jobs that use a skill.
 
     Each job has its own trial, and is stopped, switched or rolled back by itself: `relight job
@@ -37,20 +37,15 @@ def canary(skill: str, order: "CanaryOrder | None", yes: bool, as_json: bool) ->
 
     with current_store() as store:
         if order is not None:
-            _begin(store, find_skill_jobs(store, skill), skill, order, yes=yes or as_json)
+            _begin(store, find_skill_jobs(store, skill), skill, order)
         found = read_skill_canaries(store, skill)
-    if as_json:
-        print_json(found)
-    else:
-        _print(found)
+    yield found
+    _print(found)
 
 
-def _begin(
-    store: "Store", where: "SkillJobs", skill: str, order: "CanaryOrder", *, yes: bool
-) -> None:
+def _begin(store: "Store", where: "SkillJobs", skill: str, order: "CanaryOrder") -> None:
     """Begin a trial in each job where it can; raise if it can in none."""
     from relight.cli import screen
-    from relight.errors import RelightError
     from relight.reports.skill_canaries import describe_outside
     from relight.text import join_words
     from relight.work.jobs.canary_plan import plan_canary
@@ -72,7 +67,7 @@ def _begin(
     if not plans:
         what = "it ran in no job lately" if not where.jobs else "in none of its jobs"
         raise RelightError(f"{order.model} cannot be tried for {skill}: {what}", hint)
-    if not yes:
+    if not wants_json():
         confirm(f"Try {order.model} in {join_words([one.row.job for one in plans])}?")
     for plan in plans:
         start_plan(store, plan, order)
@@ -80,7 +75,6 @@ def _begin(
 
 def _print(found: "SkillCanaries") -> None:
     from relight.cli import screen
-    from relight.errors import as_typed
     from relight.reports.skill_canaries import describe_outside
 
     for one in found.canaries:

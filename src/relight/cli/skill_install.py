@@ -11,7 +11,7 @@ from relight.warm.agents.settings import SKILLS
 @click.option("--remove", is_flag=True, help="Remove it again.")
 @yes_option
 @json_option
-def install(agents: tuple[str, ...], remove: bool, yes: bool, as_json: bool) -> None:
+def install(agents: tuple[str, ...], remove: bool) -> None:
     """Write an Agent Skill that teaches an agent to ask Relight.
 
     Without an agent, it is for each that is on this machine. The command shows the file, asks, and
@@ -20,4 +20,4 @@ def install(agents: tuple[str, ...], remove: bool, yes: bool, as_json: bool) -> 
     """
     from relight.cli.warm_install import install_skills
 
-    install_skills(agents, remove=remove, yes=yes, as_json=as_json)
+    install_skills(agents, remove=remove)

@@ -5,20 +5,20 @@ from typing import Any
 import click
 
 from relight.cli import screen
-from relight.cli.comparison import comparison_options, print_comparison
-from relight.cli.options import (
-    current_store,
-    json_option,
-    print_json,
-    reading_command,
-    relight_command,
-    relight_group,
-    since_option,
-    until_option,
-)
+from relight.cli.comparison import margin_option, models_option, print_comparison
+from relight.cli.options import Answer, current_store, relight_group, since_option, until_option
 from relight.errors import as_typed
-from relight.reports.skills.averages import SkillEma, show_band
-from relight.store.queries.skills import SkillTotal, SkillUseDay
+from relight.reports.filters import read_filter
+from relight.reports.skills.averages import (
+    SkillAverages,
+    SkillEma,
+    find_window,
+    query_skill_ema,
+    read_half_life,
+    show_band,
+)
+from relight.store.queries.skills import SkillTotal, SkillUseDay, is_unlinked, read_daily, sum_uses
+from relight.times import read_typed
 
 WIDE = 100
 # the session's score where no quality was recorded: it ranks sessions a little better than chance
@@ -31,7 +31,7 @@ def print_stats(totals: Sequence[SkillTotal], daily: Daily) -> None:
     days, used = _list_days(daily), _group_days(daily)
     own = [used.get((one.skill_name, one.model), {}) for one in totals]
     trends = [
-        [_sum(each[day], "invocation_count") if day in each else None for day in days]
+        [sum(row.invocation_count for row in each[day]) if day in each else None for day in days]
         for each in own
     ]
     costs = [
@@ -40,7 +40,7 @@ def print_stats(totals: Sequence[SkillTotal], daily: Daily) -> None:
     ]
     scores = ["" if one.mean_quality is None else f"{one.mean_quality:.2f}" for one in totals]
     failures = [screen.count(one.failures) for one in totals]
-    columns = [
+    screen.print_columns(
         screen.Words("skill", [one.skill_name for one in totals]),
         screen.Words("model", [one.model or "unknown" for one in totals]),
         screen.Column("runs", [screen.count(one.uses) for one in totals]),
@@ -51,18 +51,18 @@ def print_stats(totals: Sequence[SkillTotal], daily: Daily) -> None:
         screen.Column("time", [screen.seconds(one.mean_seconds) for one in totals]),
         screen.Column(WEAK_SCORE, scores, is_spare=True, drop=1),
         screen.Column("trend", [screen.trend(one) for one in trends], is_spare=True),
-    ]
-    screen.print_table(columns)
+    )
 
 
 def print_ema(rows: Sequence[SkillEma], daily: Daily) -> None:
     """Print counts, the averages, and the plain success rate of each day."""
     days, used = _list_days(daily), _group_days(daily)
     own = [used.get((one.skill_name, one.model), {}) for one in rows]
-    rates = [[_success_rate(each.get(day, [])) for day in days] for each in own]
+    sums = [[_count_ends(each.get(day, [])) for day in days] for each in own]
+    rates = [[good / known if known else None for good, known in each] for each in sums]
     counts = [(one.success_count, one.success_count + one.failure_count) for one in rows]
     trends = [screen.trend(each, highest=1) for each in rates]
-    columns = [
+    screen.print_columns(
         screen.Words("skill", [one.skill_name for one in rows]),
         screen.Words("model", [one.model or "unknown" for one in rows]),
         screen.Column("succeeded", [f"{good:,} of {known:,}" for good, known in counts]),
@@ -71,8 +71,7 @@ def print_ema(rows: Sequence[SkillEma], daily: Daily) -> None:
         screen.Column("time", [screen.seconds(one.ema_duration_s) for one in rows]),
         screen.Column("unkn.", [screen.count(one.unknown_count) for one in rows]),
         screen.Column("trend", trends, is_spare=True),
-    ]
-    screen.print_table(columns)
+    )
 
 
 def _group_days(daily: Daily) -> dict[tuple[str, str | None], dict[str, Daily]]:
@@ -94,13 +93,10 @@ def _list_days(daily: Daily) -> list[str]:
     return [(last - timedelta(days=back)).isoformat() for back in range(shown - 1, -1, -1)]
 
 
-def _sum(rows: Daily, name: str) -> int:
-    return sum(getattr(row, name) for row in rows)
-
-
-def _success_rate(rows: Daily) -> float | None:
-    known = _sum(rows, "success_count") + _sum(rows, "failure_count")
-    return _sum(rows, "success_count") / known if known else None
+def _count_ends(rows: Daily) -> tuple[int, int]:
+    """Return the number of successes, and of known outcomes."""
+    good = sum(row.success_count for row in rows)
+    return good, good + sum(row.failure_count for row in rows)
 
 
 @relight_group("skills", example="relight skills ema --half-life 5", alone="stats")
@@ -112,30 +108,24 @@ def command() -> None:
     """
 
 
-@reading_command("stats", example="relight skills stats --since 7d --json")
+@command.reading("stats", example="relight skills stats --since 7d --json")
 @since_option()
 @until_option
 @click.option("--skill", metavar="NAME", help="Only this skill.")
-@json_option
-def stats(since: str, until: str | None, skill: str | None, as_json: bool) -> None:
+def stats(since: str, until: str | None, skill: str | None) -> Answer:
     """Show uses, outcomes, costs and times of each skill and model.
 
     The weak score is the mean quality that was recorded, else of the sessions' scores, which are a
     weak hint. --json has a row for each day, as the view skill_stats_daily in the database.
     """
-    from relight.reports.filters import read_filter
     from relight.reports.skills.uses import SkillUseDays
-    from relight.store.queries.skills import read_daily, sum_uses
 
     with current_store() as store:
         chosen = read_filter(store, since=since, until=until)
         daily = read_daily(store, since=chosen.since, until=chosen.until, skill=skill)
         totals = sum_uses(store, since=chosen.since, until=chosen.until, skill=skill)
-    if as_json:
-        print_json(SkillUseDays(chosen.since, chosen.until, daily))
-    elif totals:
-        from relight.cli.skills import print_stats
-
+    yield SkillUseDays(chosen.since, chosen.until, daily)
+    if totals:
         print_stats(totals, daily)
     else:
         what = "a skill" if skill is None else repr(skill)
@@ -143,7 +133,7 @@ def stats(since: str, until: str | None, skill: str | None, as_json: bool) -> No
         click.echo(as_typed(f"no use of {what} is recorded there; {hint}"))
 
 
-@reading_command("ema", example="relight skills ema --window-days 30 --half-life 5")
+@command.reading("ema", example="relight skills ema --window-days 30 --half-life 5")
 @click.option(
     "--window-days", type=int, default=14, metavar="N", help="How far back (default: 14)."
 )
@@ -151,46 +141,32 @@ def stats(since: str, until: str | None, skill: str | None, as_json: bool) -> No
 @click.option(
     "--half-life", type=float, metavar="DAYS", help="Instead of alpha: when a use counts half."
 )
-@json_option
-def ema(window_days: int, alpha: float | None, half_life: float | None, as_json: bool) -> None:
+def ema(window_days: int, alpha: float | None, half_life: float | None) -> Answer:
     """Show moving averages of each skill; the newest days count most.
 
     Each use is weighted by its age in days: with alpha 0.3 it counts half after 1.94 days.
     "succeeded" counts the known outcomes of the window. "lately" is the 95 % interval of the
     weighted success rate; it is left out if under half of the outcomes are known.
     """
-    from relight.reports.skills.averages import (
-        SkillAverages,
-        find_window,
-        query_skill_ema,
-        read_half_life,
-    )
-    from relight.store.queries.skills import read_daily
-
     half_life_days = read_half_life(alpha, half_life)
     with current_store() as store:
         rows = query_skill_ema(store, window_days=window_days, half_life_days=half_life_days)
+        yield SkillAverages(window_days, half_life_days, rows)
         since, today = find_window(store, window_days=window_days)
-        daily = [] if as_json else read_daily(store, since=since, until=today.isoformat())
-    if as_json:
-        print_json(SkillAverages(window_days, half_life_days, rows))
-    elif rows:
-        from relight.cli.skills import print_ema
-
+        daily = read_daily(store, since=since, until=today.isoformat())
+    if rows:
         print_ema(rows, daily)
     else:
         hint = as_typed("`relight skills stats`")
         click.echo(f"no use of a skill in the last {window_days} days; {hint}")
 
 
-@reading_command("compare", example="relight skills compare triage --models opus,haiku")
+@command.reading("compare", example="relight skills compare triage --models opus,haiku")
 @click.argument("skill")
 @click.option("--job", metavar="NAME", help="Only the runs in this job.")
-@comparison_options
-@json_option
-def compare(
-    skill: str, job: str | None, models: list[str] | None, margin: float, as_json: bool
-) -> None:
+@models_option
+@margin_option
+def compare(skill: str, job: str | None, models: list[str] | None, margin: float) -> Answer:
     """Show whether a cheaper model is good enough for a skill.
 
     Compares each model with the most expensive one, job by job: the models may have run different
@@ -201,13 +177,11 @@ def compare(
 
     with current_store() as store:
         found = compare_models(store, skill, models=models, margin=margin, job=job)
-    if as_json:
-        print_json(found)
-    else:
-        print_comparison(found)
+    yield found
+    print_comparison(found)
 
 
-@relight_command(
+@command.plain(
     "record", example="relight skills record triage --model haiku --success --cost-usd 0.02"
 )
 @click.argument("skill")
@@ -241,15 +215,13 @@ def compare(
 @click.option(
     "--share", type=float, metavar="X", help="Its share of the session (default: derived, else 1)."
 )
-@json_option
 def record(
     skill: str,
     invoked_at: str | None,
     completed_at: str | None,
     session_id: str | None,
-    as_json: bool,
     **known: Any,
-) -> None:
+) -> Answer:
     """Record one use of a skill by hand, or from a script.
 
     With a session, there is one row for each session, skill and entry: recording it again updates
@@ -258,9 +230,7 @@ def record(
     """
     from functools import partial
 
-    from relight.reports.skills.uses import AS_KNOWN, record_skill_invocation
-    from relight.store.queries.skills import is_unlinked
-    from relight.times import read_typed
+    from relight.reports.skills.uses import AS_KNOWN, RecordedUse, record_skill_invocation
 
     with current_store() as store:
         read_time = partial(read_typed, timezone=store.timezone)
@@ -273,15 +243,9 @@ def record(
             **known,
         )
         is_apart = session_id and is_unlinked(store, number)
-    if as_json:
-        print_json({"id": number})
-    else:
-        from relight.text import clean
-
-        apart = f"; the session {session_id} is not recorded yet" if is_apart else ""
-        click.echo(clean(f"recorded a use of {skill} as number {number}{apart}"))
+    yield RecordedUse(number)
+    apart = f"; the session {session_id} is not recorded yet" if is_apart else ""
+    click.echo(screen.clean(f"recorded a use of {skill} as number {number}{apart}"))
 
 
 command.more = {"install": "skill_install", "canary": "skill_canary"}
-for sub in (stats, ema, compare, record):
-    command.add_command(sub)

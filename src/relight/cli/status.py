@@ -1,12 +1,11 @@
 import click
 
-from relight.cli.options import current_store, json_option, print_json, relight_command
+from relight.cli.options import Answer, current_store, relight_command
 from relight.errors import as_typed
 
 
 @relight_command("status", example="relight status --json")
-@json_option
-def command(as_json: bool) -> None:
+def command() -> Answer:
     """Show the server that this machine pushes to, and what is pending.
 
     On the server itself it shows how far the index is behind what was pushed.
@@ -18,9 +17,7 @@ def command(as_json: bool) -> None:
 
     with current_store() as store:
         found = read_status(store)
-    if as_json:
-        print_json(found)
-        return
+    yield found
     if not found.joined:
         click.echo(as_typed("this machine pushes nowhere: relight join URL --token-file FILE"))
     else:

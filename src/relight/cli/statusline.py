@@ -2,12 +2,8 @@ from contextlib import suppress
 
 import click
 
-from relight.cli.options import (
-    current_home,
-    json_option,
-    relight_command,
-    yes_option,
-)
+from relight.cli.options import current_home, json_option, relight_command, yes_option
+from relight.store import open_store
 
 
 @relight_command("statusline", example="relight statusline --install")
@@ -16,7 +12,7 @@ from relight.cli.options import (
 @click.option("--refresh", is_flag=True, hidden=True)
 @yes_option
 @json_option
-def command(install: bool, remove: bool, refresh: bool, yes: bool, as_json: bool) -> None:
+def command(install: bool, remove: bool, refresh: bool) -> None:
     """Print one line for Claude Code's status line, from its JSON on standard input.
 
     It shows the model, the cost of the session and of today, how full the windows of the plan are
@@ -29,10 +25,12 @@ def command(install: bool, remove: bool, refresh: bool, yes: bool, as_json: bool
     if refresh:
         _refresh(current_home())
     elif install or remove:
-        from relight.cli.warm_install import install_status_line
+        from relight.cli.warm_install import install_part
+        from relight.warm.agents.settings import STATUS_LINES
         from relight.warm.agents.status_line import SOURCE
 
-        install_status_line(SOURCE, remove=remove, yes=yes, as_json=as_json)
+        undo = f"statusline {'--install' if remove else '--remove'}"
+        install_part(SOURCE, STATUS_LINES, undo=undo, remove=remove)
     else:
         from relight.warm.agents.status_line import print_status
 
@@ -43,7 +41,6 @@ def _refresh(home: str | None) -> None:
     """Import what is new and write the summary, unless another import is at it."""
     from relight.intake.importing import ImportRunningError
     from relight.intake.status import begin_status, keep_status
-    from relight.store import open_store
     from relight.warm.automatic import import_and_propose
 
     with open_store(home) as store:

@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -6,13 +6,10 @@ import click
 from msgspec.structs import replace
 
 from relight.cli.options import (
+    Answer,
     confirm,
     current_store,
-    json_option,
     name_project,
-    print_json,
-    reading_command,
-    relight_command,
     relight_group,
     split_words,
     yes_option,
@@ -21,60 +18,61 @@ from relight.cli.template_lists import list_templates, provisions, stats
 from relight.errors import as_typed
 from relight.judging.kinds import CATEGORIES, TASK_TYPES
 from relight.model import OUTCOMES
+from relight.text import plural
+from relight.warm.injection import count_tokens, render_template
 from relight.warm.library import (
     WARNINGS,
     Template,
+    delete_template,
     find_template,
     read_templates,
     read_versions,
+    retire_template,
     show_template,
 )
 
-SHOWN = (list_templates, stats, provisions)
+
+@relight_group("template", example="relight template auto --dry-run")
+def command() -> None:
+    """Manage templates: the best parts of good sessions, to start others with.
+
+    A template is made only of a session that passes the quality gate and is known to have
+    succeeded. Secrets are removed, and each change is a new version. Imports propose good
+    sessions as candidates, which are not used until you accept them.
+    """
 
 
-def describe_template(template: Template) -> str:
-    """Return a template's category, the size of its text, and its outcome in words."""
-    from relight.warm.injection import count_tokens
-
-    line = f"{template.category}, {count_tokens(template):,} tokens, outcome {template.outcome}"
-    warning = WARNINGS.get(template.outcome)
-    return f"{line}\n{warning}" if warning else line
-
-
-def describe_redactions(template: Template) -> str:
-    """Return how many secrets were removed, by rule."""
-    if not template.redactions:
-        return "redaction removed nothing"
-    parts = ", ".join(f"{count} {rule}" for rule, count in sorted(template.redactions.items()))
-    return f"redaction removed: {parts}"
+def describe_template(template: Template) -> Iterator[str]:
+    """Yield a template's category, size and outcome in words, and the secrets removed by rule."""
+    yield f"{template.category}, {count_tokens(template):,} tokens, outcome {template.outcome}"
+    if warning := WARNINGS.get(template.outcome):
+        yield warning
+    found = sorted(template.redactions.items())
+    parts = ", ".join(f"{count} {rule}" for rule, count in found)
+    yield f"redaction removed: {parts}" if found else "redaction removed nothing"
 
 
-def describe_origin(template: Template) -> list[str]:
-    """Return lines about a template's source, its evidence and its state."""
-    lines = []
+def describe_origin(template: Template) -> Iterator[str]:
+    """Yield lines about a template's source, its evidence and its state."""
     if template.source_session:
-        lines.append(f"made of {template.source_session}")
+        yield f"made of {template.source_session}"
     if template.provenance:
         known = ", ".join(f"{name} {value}" for name, value in template.provenance.items())
-        lines.append(f"imported: {known}")
-    lines += [f"evidence: {one}" for one in template.evidence]
-    lines += [f"overruled by --force: {rule}" for rule in template.overruled]
-    match template.state:
-        case "retired":
-            lines.append(f"retired: {template.retired_why}")
-        case "candidate":
-            lines.append(as_typed("a candidate, not used until `relight template accept` takes it"))
-    return lines
+        yield f"imported: {known}"
+    yield from (f"evidence: {one}" for one in template.evidence)
+    yield from (f"overruled by --force: {rule}" for rule in template.overruled)
+    if template.state == "retired":
+        yield f"retired: {template.retired_why}"
+    elif template.state == "candidate":
+        yield as_typed("a candidate, not used until `relight template accept` takes it")
 
 
-@reading_command("auto", example="relight template auto --dry-run")
+@command.reading("auto", example="relight template auto --dry-run")
 @click.option("--dry-run", is_flag=True, help="Only list the sessions that would do.")
 @click.option(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="How many at most."
 )
-@json_option
-def auto(dry_run: bool, limit: int, as_json: bool) -> None:
+def auto(dry_run: bool, limit: int) -> Answer:
     """Accept candidates, and make templates of sessions that clear a high bar.
 
     The bar is a known success, at least 20 messages and 5 calls, and at most 5 % failed calls.
@@ -84,25 +82,13 @@ def auto(dry_run: bool, limit: int, as_json: bool) -> None:
     """
     from relight.cli import screen
     from relight.store.queries.sessions import count_successes
-    from relight.text import plural
-    from relight.warm.candidates import capture_candidates
+    from relight.warm.candidates import ProposedTemplates, capture_candidates, show_candidate
 
     with current_store() as store:
         found = capture_candidates(store, dry_run=dry_run, limit=limit)
         good = count_successes(store)
     made = [one for one in found if one.template]
-    if as_json:
-        rows = [
-            {
-                "session_id": one.session,
-                "template": one.template.name if one.template else None,
-                "category": one.template.category if one.template else None,
-                "reason": one.reason,
-            }
-            for one in found
-        ]
-        print_json({"dry_run": dry_run, "candidates": rows})
-        return
+    yield ProposedTemplates(dry_run, [show_candidate(one) for one in found])
     results = (
         f"{one.session} → {one.template.name}"
         if one.template
@@ -119,7 +105,7 @@ def auto(dry_run: bool, limit: int, as_json: bool) -> None:
         click.echo(as_typed(f"{known} none clears the bar; `relight label` sets an outcome"))
 
 
-@relight_command("export", example="relight template export fix-rounding --to ./templates")
+@command.plain("export", example="relight template export fix-rounding --to ./templates")
 @click.argument("name")
 @click.option(
     "--to",
@@ -130,7 +116,6 @@ def auto(dry_run: bool, limit: int, as_json: bool) -> None:
 )
 def export(name: str, place: Path) -> None:
     """Write a template as a JSON file, unless a secret is found in it."""
-    from relight.warm.library import find_template
     from relight.warm.sharing import export_template
 
     with current_store() as store:
@@ -139,44 +124,30 @@ def export(name: str, place: Path) -> None:
     click.echo("read it before you share it: paths and names of the session are in it", err=True)
 
 
-@relight_command("import", example="relight template import fix-rounding.json")
+@command.plain("import", example="relight template import fix-rounding.json")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--name", metavar="NAME", help="Replaces the name in the file.")
 @click.option("--force", is_flag=True, help="Also if one in use is nearly the same; recorded.")
 @yes_option
-def import_file(file: Path, name: str | None, force: bool, yes: bool) -> None:
+def import_file(file: Path, name: str | None, force: bool) -> None:
     """Add a template from a file, after showing its content.
 
     The text is somebody else's: read it before you agree.
     """
     from relight.cli import screen
-    from relight.warm.injection import render_template
     from relight.warm.sharing import import_template, read_template_file
 
     with current_store() as store:
         found = read_template_file(store, file, name=name)
-        screen.print_text(describe_template(found))
-        screen.print_text(describe_redactions(found))
-        for line in describe_origin(found):
+        for line in (*describe_template(found), *describe_origin(found)):
             screen.print_text(line)
         screen.print_text("\n" + render_template(found) + "\n")
-        if not yes:
-            confirm(f"add {screen.clean(found.name)}?")
+        confirm(f"add {screen.clean(found.name)}?")
         made = import_template(store, found, force=force)
     click.echo(f"{screen.clean(made.name)} is in use")
 
 
-@relight_group("template", example="relight template auto --dry-run")
-def command() -> None:
-    """Manage templates: the best parts of good sessions, to start others with.
-
-    A template is made only of a session that passes the quality gate and is known to have
-    succeeded. Secrets are removed, and each change is a new version. Imports propose good
-    sessions as candidates, which are not used until you accept them.
-    """
-
-
-@reading_command("create", example="relight template create codex:01a1dd31 --name fix-rounding")
+@command.reading("create", example="relight template create codex:01a1dd31 --name fix-rounding")
 @click.argument("session")
 @click.option("--name", metavar="NAME", help="By default, words of the task.")
 @click.option(
@@ -199,14 +170,7 @@ def command() -> None:
 )
 @click.option("--outcome", type=click.Choice(OUTCOMES), help="If known.")
 @click.option("--force", is_flag=True, help="Overrule the quality gate; the template records it.")
-@json_option
-def create(
-    session: str,
-    tags: str,
-    project: str | None,
-    as_json: bool,
-    **wish: Any,
-) -> None:
+def create(session: str, tags: str, project: str | None, **wish: Any) -> Answer:
     """Make a template of a session, or one of each of its tasks.
 
     A session of several tasks, from prompt to prompt, makes one template of each task that is good
@@ -218,21 +182,15 @@ def create(
 
     with current_store() as store:
         before = {one.name for one in read_templates(store, with_retired=False)}
-        found = capture_tasks(
-            store,
-            session,
-            tags=split_words(tags),
-            project=name_project(project),
-            **wish,
-        )
+        place, words = name_project(project), split_words(tags)
+        found = capture_tasks(store, session, tags=words, project=place, **wish)
         retired = before - {one.name for one in read_templates(store, with_retired=False)}
-    if as_json:
-        view = replace(show_template(found[0]), made_way=sorted(retired))
-        print_json(replace(view, more=[one.name for one in found[1:]]))
-        return
+    view = replace(show_template(found[0]), made_way=sorted(retired))
+    yield replace(view, more=[one.name for one in found[1:]])
     for made in found:
-        screen.print_text(f"{made.name} version {made.version}: {describe_template(made)}")
-        screen.print_text(describe_redactions(made))
+        first, *rest = describe_template(made)
+        for line in (f"{made.name} version {made.version}: {first}", *rest):
+            screen.print_text(line)
         for rule in made.overruled:
             screen.print_text(f"overruled by --force: {rule}")
     for one in sorted(retired):
@@ -240,26 +198,23 @@ def create(
         screen.print_text(f"{one} retired to make room; {hint}")
 
 
-@reading_command("show", example="relight template show fix-rounding")
+@command.reading("show", example="relight template show fix-rounding")
 @click.argument("name", required=False)
 @click.option("--version", type=click.IntRange(1), help="By default, the newest.")
 @click.option("--category", type=click.Choice(CATEGORIES), help="The best one of a category.")
 @click.option("--project", metavar="P", help="With --category: only of this project.")
-@json_option
 def show(
     name: str | None,
     version: int | None,
     category: str | None,
     project: str | None,
-    as_json: bool,
-) -> None:
+) -> Answer:
     """Show a template, and the text that a session gets.
 
     With --category it is the one in use with the best outcome, then the best results, then the
     highest score.
     """
     from relight.cli import screen
-    from relight.warm.injection import render_template
     from relight.warm.listing import load_template
 
     if (name is None) == (category is None):
@@ -268,41 +223,33 @@ def show(
         place = name_project(project)
         found = load_template(store, name, version=version, category=category, project=place)
         versions = [one.version for one in read_versions(store, found.name)]
-    if as_json:
-        print_json(replace(show_template(found), versions=versions))
-        return
+    yield replace(show_template(found), versions=versions)
     screen.print_text(f"{found.name} version {found.version} of {len(versions)}", style="bold")
-    screen.print_text(found.description)
-    screen.print_text(describe_template(found))
-    screen.print_text(describe_redactions(found))
-    for line in describe_origin(found):
+    for line in (found.description, *describe_template(found), *describe_origin(found)):
         screen.print_text(line)
     screen.print_text("\n" + render_template(found))
 
 
-@relight_command("delete", example="relight template delete fix-rounding")
+@command.plain("delete", example="relight template delete fix-rounding")
 @click.argument("name")
 @yes_option
-def delete(name: str, yes: bool) -> None:
+def delete(name: str) -> None:
     """Delete a template with all its versions."""
     from relight.cli.screen import clean
-    from relight.warm.library import delete_template
 
     with current_store() as store:
         found = find_template(store, name)
-        if not yes:
-            confirm(f"delete {clean(found.name)}?")
+        confirm(f"delete {clean(found.name)}?")
         delete_template(store, name)
     click.echo(f"deleted {clean(name)}")
 
 
-@relight_command("retire", example='relight template retire fix-rounding --why "old layout"')
+@command.plain("retire", example='relight template retire fix-rounding --why "old layout"')
 @click.argument("name")
 @click.option("--why", default="a person said so", metavar="TEXT", help="The reason.")
 def retire(name: str, why: str) -> None:
     """Take a template out of use, or decline a candidate, without deleting it."""
     from relight.cli.screen import clean
-    from relight.warm.library import retire_template
 
     with current_store() as store:
         retire_template(store, name, why=why)
@@ -310,14 +257,14 @@ def retire(name: str, why: str) -> None:
     click.echo(f"{clean(name)} is retired; {hint}")
 
 
-@relight_command("restore", example="relight template restore fix-rounding")
+@command.plain("restore", example="relight template restore fix-rounding")
 @click.argument("name")
 def restore(name: str) -> None:
     """Put a retired template back into use."""
     _take_into_use([name])
 
 
-@relight_command("accept", example="relight template accept fix-rounding")
+@command.plain("accept", example="relight template accept fix-rounding")
 @click.argument("names", nargs=-1, required=True)
 def accept(names: Sequence[str]) -> None:
     """Put candidates into use; `relight template show` shows their content."""
@@ -343,6 +290,5 @@ def _take_into_use(names: Sequence[str]) -> None:
                 click.echo(f"it will retire again when it is chosen: {why}", err=True)
 
 
-COMMANDS = (create, show, delete, retire, restore, accept)
-for sub in (*COMMANDS, *SHOWN, auto, export, import_file):
-    command.add_command(sub)
+for each in (list_templates, stats, provisions):
+    command.add_command(each)

@@ -1,17 +1,10 @@
 """The commands that list templates, their results, and the sessions they were chosen for."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from relight.cli.options import (
-    current_store,
-    json_option,
-    name_project,
-    print_json,
-    reading_command,
-    split_words,
-)
+from relight.cli.options import Answer, current_store, name_project, reading_command, split_words
 from relight.errors import as_typed
 from relight.judging.kinds import CATEGORIES, TASK_TYPES
 
@@ -35,18 +28,9 @@ SORTS = ("newest", "best")
 @click.option(
     "--sort", type=click.Choice(SORTS), default="newest", show_default=True, help="The order."
 )
-@json_option
 def list_templates(
-    with_all: bool,
-    candidates: bool,
-    task_type: str | None,
-    category: str | None,
-    tags: str,
-    max_examples: int | None,
-    project: str | None,
-    sort: str,
-    as_json: bool,
-) -> None:
+    with_all: bool, candidates: bool, tags: str, project: str | None, **given: Any
+) -> Answer:
     """List the templates in use, newest first.
 
     `tokens` is what a session gets, and `calls` are the examples in it. The best are those with
@@ -63,18 +47,13 @@ def list_templates(
         shown = list_templates(
             store,
             state="all" if with_all else "candidate" if candidates else "live",
-            category=category,
-            task_type=task_type,
             tags=split_words(tags),
-            max_examples=max_examples,
             project=name_project(project),
-            sort=sort,
+            **given,
         )
         timezone = store.timezone
     views = [show_template(one, with_seed=False) for one in shown]
-    if as_json:
-        print_json(TemplateList(views, candidates=waiting))
-        return
+    yield TemplateList(views, candidates=waiting)
     kinds = [*(["state"] if with_all else []), "category", "type", "outcome"]
     field = {"type": "task_type"}
     words = [
@@ -95,9 +74,10 @@ def list_templates(
         screen.Column("tokens", [screen.count(view.tokens) for view in views]),
         screen.Column("made", made, is_spare=True, drop=2),
     ]
-    is_narrowed = any((task_type, category, tags, max_examples is not None, project))
+    narrowing = (given["task_type"], given["category"], tags, project)
+    is_narrowed = any(narrowing) or given["max_examples"] is not None
     if shown:
-        screen.print_table(columns)
+        screen.print_columns(*columns)
     elif is_narrowed:
         click.echo(as_typed("no template matches; `relight template list --all` shows all"))
     elif candidates:
@@ -110,8 +90,7 @@ def list_templates(
 
 
 @reading_command("stats", example="relight template stats --json")
-@json_option
-def stats(as_json: bool) -> None:
+def stats() -> Answer:
     """Show the results of each version of each template, and totals by task type.
 
     `warm` sessions began with the template, `cold` ones were held out from it. Outcomes are those
@@ -122,9 +101,7 @@ def stats(as_json: bool) -> None:
 
     with current_store() as store:
         found = read_template_stats(store)
-    if as_json:
-        print_json(found)
-        return
+    yield found
     if not found.templates and not found.types:
         click.echo("no templates yet")
         return
@@ -184,8 +161,7 @@ def _print_types(found: "TemplateStats") -> None:
 @click.option(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many."
 )
-@json_option
-def provisions(template: str | None, arm: str | None, limit: int, as_json: bool) -> None:
+def provisions(**given: Any) -> Answer:
     """List the latest decisions how sessions began, newest first, with their reasons.
 
     A session is warm if it got a template. It is cold if it was held out from one, or if none was
@@ -197,12 +173,10 @@ def provisions(template: str | None, arm: str | None, limit: int, as_json: bool)
     from relight.warm.listing import list_provisions
 
     with current_store() as store:
-        found = list_provisions(store, template=template, arm=arm, limit=limit)
+        found = list_provisions(store, **given)
         short = shorten_names(store, [one.session_id for one in found.provisions])
         timezone = store.timezone
-    if as_json:
-        print_json(found)
-        return
+    yield found
     if not found.provisions:
         click.echo(as_typed("no session was provisioned yet; `relight warm --install` begins it"))
         return
@@ -210,7 +184,7 @@ def provisions(template: str | None, arm: str | None, limit: int, as_json: bool)
     templates = [one.template or ("deleted" if one.template_version else "") for one in rows]
     tokens = [screen.count(one.tokens) for one in rows]
     outcomes, colour = [one.outcome or "no session" for one in rows], screen.colour_state
-    columns = [
+    screen.print_columns(
         screen.Words("when", [format_time(one.at, timezone)[5:] for one in rows], is_name=True),
         screen.Words("session", [short[one.session_id] for one in rows], is_name=True),
         screen.Words("arm", [one.arm for one in rows], is_name=True),
@@ -218,7 +192,6 @@ def provisions(template: str | None, arm: str | None, limit: int, as_json: bool)
         screen.Column("tokens", tokens, is_spare=True, drop=2),
         screen.Words("outcome", outcomes, is_name=True, is_spare=True, drop=1, colour=colour),
         screen.Words("reason", [one.reason for one in rows], lines=4, least=22),
-    ]
-    screen.print_table(columns)
+    )
     if found.total > len(rows):
         screen.print_text(f"{len(rows):,} of {found.total:,}: --limit shows more", style="dim")

@@ -7,18 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from relight.cli.options import (
-    current_home,
-    current_store,
-    json_option,
-    print_json,
-    reading_command,
-)
+from relight.cli.options import Answer, current_home, current_store, reading_command
+from relight.store import Store, open_reader
 
 if TYPE_CHECKING:
     from relight.cli.screen import Column
     from relight.reports.running import RunningSession, RunningSessions
-    from relight.store import Store
 
 LEAST_SECONDS = 1.0
 # the share of a core that looks, imports and drawing may take together
@@ -27,8 +21,7 @@ SHARE = 0.02
 
 @reading_command("top", example="relight top")
 @click.option("--once", is_flag=True, help="Print the sessions once.")
-@json_option
-def command(once: bool, as_json: bool) -> None:
+def command(once: bool) -> Answer:
     """Show the sessions that run now: last step, context, cost and rate, and spirals.
 
     A session runs if its record grew in the last 5 minutes, or if a call of it has had no result
@@ -39,10 +32,9 @@ def command(once: bool, as_json: bool) -> None:
 
     with current_store() as store:
         found = read_running_sessions(store)
-        rows = [] if as_json else _list_rows(store, found)
-    if as_json:
-        print_json(found)
-    elif once or not sys.stdout.isatty():
+        yield found
+        rows = _list_rows(store, found)
+    if once or not sys.stdout.isatty():
         _print(found, rows)
     else:
         _follow()
@@ -53,7 +45,6 @@ def _follow() -> None:
     from relight.cli.progress import live_view
     from relight.intake.watching import Watcher, WatchReport, open_watched
     from relight.reports.running import read_running_sessions
-    from relight.store import open_reader
     from relight.warm.automatic import import_and_propose
 
     home = current_home()
@@ -121,12 +112,12 @@ def _make_row(one: "RunningSession", name: str) -> list[str]:
     return [
         one.source,
         name.partition(":")[2] or name,
-        (one.project or "").rstrip("/").rpartition("/")[2],
+        screen.last_folder(one.project),
         one.model or "",
         f"! {one.spiral}" if one.spiral else one.step,
         screen.seconds(one.idle_seconds),
         context,
-        screen.dollars(one.cost_usd, unpriced=one.unpriced_turns, included=one.included_usd),
+        screen.format_cost(one),
         screen.dollars(one.usd_per_hour, digits=2),
     ]
 

@@ -10,6 +10,7 @@ from relight.cli.options import (
     print_json,
     relight_command,
     split_words,
+    wants_json,
 )
 from relight.errors import as_typed
 from relight.judging.kinds import CATEGORIES
@@ -45,17 +46,15 @@ class WarmStart(Struct, frozen=True, kw_only=True):
 @click.option(
     "--budget", type=click.IntRange(0), default=BUDGET, show_default=True, help="Tokens at most."
 )
-@install_options(AGENTS, installer="install_agent", help="Add warm starts to an agent.")
+@install_options(AGENTS, help="Add warm starts to an agent.")
 def command(
     task: str | None,
     session: str | None,
     form: str,
-    category: str | None,
     tags: str,
     tools: str | None,
     project: str | None,
-    budget: int,
-    as_json: bool,
+    **given: Any,
 ) -> None:
     """Print what a new session should begin with, and record it.
 
@@ -69,37 +68,36 @@ def command(
     from relight.warm.provision import provision_session
 
     with current_store() as store:
-        given = provision_session(
+        made = provision_session(
             store,
             task,
             session_id=session,
-            category=category,
             tags=split_words(tags),
             tools=None if tools is None else split_words(tools),
             project=name_project(project),
-            budget=budget,
             style="text" if form == "text" else "messages",
+            **given,
         )
-    messages = None if given.messages is None else FORMATS[form](given.messages)
-    if as_json:
+    messages = None if made.messages is None else FORMATS[form](made.messages)
+    if wants_json():
         print_json(
             WarmStart(
-                provision=given.id,
-                session_id=given.session_id,
-                arm=given.arm,
-                template=given.template.name if given.template else None,
-                template_version=given.template.version if given.template else None,
-                similarity=given.similarity,
-                reason=given.reason,
-                lessons=given.lessons,
-                text=given.text if form == "text" else UNSET,
+                provision=made.id,
+                session_id=made.session_id,
+                arm=made.arm,
+                template=made.template.name if made.template else None,
+                template_version=made.template.version if made.template else None,
+                similarity=made.similarity,
+                reason=made.reason,
+                lessons=made.lessons,
+                text=made.text if form == "text" else UNSET,
                 messages=UNSET if form == "text" else messages,
             )
         )
         return
-    more = "; with the lessons of the project" if given.lessons else ""
-    click.echo(f"{given.arm}: {given.reason}{more} (session {given.session_id})", err=True)
-    if form == "text" and given.text:
-        click.echo(given.text)
+    more = "; with the lessons of the project" if made.lessons else ""
+    click.echo(f"{made.arm}: {made.reason}{more} (session {made.session_id})", err=True)
+    if form == "text" and made.text:
+        click.echo(made.text)
     elif messages is not None:
         print_json(messages)

@@ -11,24 +11,13 @@ import click
 import msgspec
 from msgspec import Struct
 
-from relight.cli.options import confirm, current_home, print_json
+from relight.cli.options import confirm, current_home, print_json, wants_json
 from relight.config import find_home
 from relight.errors import RelightError, as_typed
 from relight.locks import make_folder, write_private
 from relight.sources import SOURCES
 from relight.text import join_words
-from relight.warm.agents.settings import (
-    AGENTS,
-    BUDGETS,
-    SKILLS,
-    STATUS_LINES,
-    Agent,
-    Change,
-    PackageStep,
-    apply_change,
-    find_trouble,
-    plan_change,
-)
+from relight.warm.agents import settings
 
 # the packages added to an agent's Python environment with Relight, so that --remove can remove them
 ADDED = "{agent}-packages.json"
@@ -54,102 +43,87 @@ class Installations(Struct, frozen=True):
     installations: list[Installation]
 
 
-def install_agent(agent: str, *, remove: bool, yes: bool, as_json: bool) -> None:
-    """Add warm starts to an agent, or remove them."""
-    undo = as_typed(f"relight warm --install {agent}{'' if remove else ' --remove'}")
-    _print(_install(agent, AGENTS, undo=undo, remove=remove, yes=yes, as_json=as_json), as_json)
-
-
-def install_status_line(agent: str, *, remove: bool, yes: bool, as_json: bool) -> None:
-    """Add the status line to an agent, or remove it."""
-    undo = as_typed(f"relight statusline {'--install' if remove else '--remove'}")
-    done = _install(agent, STATUS_LINES, undo=undo, remove=remove, yes=yes, as_json=as_json)
-    _print(done, as_json)
-
-
-def install_budgets(agent: str, *, remove: bool, yes: bool, as_json: bool) -> None:
-    """Let budgets stop an agent, or no more."""
-    undo = as_typed(f"relight budget --install {agent}{'' if remove else ' --remove'}")
-    _print(_install(agent, BUDGETS, undo=undo, remove=remove, yes=yes, as_json=as_json), as_json)
-
-
-def install_skills(agents: Sequence[str], *, remove: bool, yes: bool, as_json: bool) -> None:
+def install_skills(agents: Sequence[str], *, remove: bool) -> None:
     """Write the skill for agents, or for all that are on this machine, or remove it."""
-    homes = {name: SOURCES[name].find_homes(os.environ)[0] for name in SKILLS}
+    homes = {name: SOURCES[name].find_homes(os.environ)[0] for name in settings.SKILLS}
     chosen = agents or [name for name, place in homes.items() if remove or place.exists()]
     if not chosen:
         raise RelightError(
-            f"none of {join_words(list(SKILLS))} was found", "name one: its folder is then made"
+            f"none of {join_words(list(settings.SKILLS))} was found",
+            "name one: its folder is then made",
         )
     done, failed = [], []
     for agent in chosen:
-        undo = as_typed(f"relight skills install {agent}{'' if remove else ' --remove'}")
+        undo = f"skills install {agent}{'' if remove else ' --remove'}"
         try:
-            done.append(_install(agent, SKILLS, undo=undo, remove=remove, yes=yes, as_json=as_json))
+            done.append(add_part(agent, settings.SKILLS, undo=undo, remove=remove))
         except RelightError as error:  # such as an edited file, which is no matter to other agents
             failed.append(error)
-    _print(Installations(done), as_json)
+    if wants_json():
+        print_json(Installations(done))
     if failed:
         raise failed[0]
 
 
-def write_lessons(path: Path, text: str, *, remove: bool, yes: bool, as_json: bool) -> None:
+def write_lessons(path: Path, text: str, *, remove: bool) -> None:
     """Write the block of lessons into a file, update it, or remove it."""
     from relight.warm.lessons import make_file_row
 
     row = {"lessons": make_file_row(path, text)}
-    undo = as_typed(f"relight lessons --to {shlex.quote(str(path))}{'' if remove else ' --remove'}")
-    _print(_install("lessons", row, undo=undo, remove=remove, yes=yes, as_json=as_json), as_json)
+    undo = f"lessons --to {shlex.quote(str(path))}{'' if remove else ' --remove'}"
+    install_part("lessons", row, undo=undo, remove=remove)
 
 
-def _print(done: Installation | Installations, as_json: bool) -> None:
-    if as_json:
+def install_part(
+    agent: str, agents: Mapping[str, settings.Agent], *, undo: str, remove: bool
+) -> None:
+    """Add a part to an agent or remove it; with `--json`, print the result."""
+    done = add_part(agent, agents, undo=undo, remove=remove)
+    if wants_json():
         print_json(done)
 
 
-def _install(
-    agent: str,
-    agents: Mapping[str, Agent],
-    *,
-    undo: str,
-    remove: bool,
-    yes: bool,
-    as_json: bool,
+def add_part(
+    agent: str, agents: Mapping[str, settings.Agent], *, undo: str, remove: bool
 ) -> Installation:
-    """Show the change, ask, and apply it; with JSON, people read standard error."""
+    """Show the change, ask, and apply it; with JSON, people read standard error.
+
+    `undo` are the words after `relight` that undo it.
+    """
     home = find_home(current_home()).absolute()
-    change = plan_change(agent, remove=remove, home=home, agents=agents)
+    change = settings.plan_change(agent, remove=remove, home=home, agents=agents)
     added = home / ADDED.format(agent=agent)
     package = agents[agent].package
-    step = _plan_package(package, added, remove=remove) if package else PackageStep()
+    step = _plan_package(package, added, remove=remove) if package else settings.PackageStep()
     is_needed = change.is_needed or bool(step.command)
     if step.why_not:
         click.echo(f"not done: {step.why_not}", err=True)
     if is_needed:
-        _show(agent, change, step, remove=remove, is_quiet=as_json)
-        if not yes:
-            confirm("do so?" if step.command else f"change {change.path} so?")
+        _show(agent, change, step, remove=remove, is_quiet=wants_json())
+        confirm("do so?" if step.command else f"change {change.path} so?")
         if remove:  # the settings first: the agent must not look for a missing package
-            apply_change(change)
+            settings.apply_change(change)
             _run_step(package, step, added, remove=True)
         else:
             _run_step(package, step, added, remove=False)
-            apply_change(change)
+            settings.apply_change(change)
     elif remove:  # removes the copy of the original if a person edited Relight out
-        apply_change(change)
-    trouble = None if remove else find_trouble(agent, agents)
-    if not as_json:
+        settings.apply_change(change)
+    trouble = None if remove else settings.find_trouble(agent, agents)
+    if not wants_json():
         _report(change, is_needed=is_needed, remove=remove)
         if package and is_needed and not remove and home != Path.home() / ".relight":
             click.echo(f"start {agent} with RELIGHT_HOME={home}, so that it finds this home")
         if trouble:
             click.echo(f"one step is left: {trouble}")
         if is_needed:
-            click.echo(f"to {'install' if remove else 'remove'} it again: {undo}")
+            click.echo(
+                f"to {'install' if remove else 'remove'} it again: {as_typed(f'relight {undo}')}"
+            )
     return Installation(agent, str(change.path), is_needed, step.command, step.why_not, trouble)
 
 
-def _report(change: Change, *, is_needed: bool, remove: bool) -> None:
+def _report(change: settings.Change, *, is_needed: bool, remove: bool) -> None:
     if not is_needed:
         click.echo(f"nothing to do: {change.path} is {'without' if remove else 'set up for'} it")
     elif change.after is None:
@@ -158,7 +132,9 @@ def _report(change: Change, *, is_needed: bool, remove: bool) -> None:
         click.echo(f"changed {change.path}" if change.is_needed else "done")
 
 
-def _show(agent: str, change: Change, step: PackageStep, *, remove: bool, is_quiet: bool) -> None:
+def _show(
+    agent: str, change: settings.Change, step: settings.PackageStep, *, remove: bool, is_quiet: bool
+) -> None:
     if change.is_needed:
         before, after = ((text or "").splitlines() for text in (change.before, change.after))
         lines = unified_diff(before, after, str(change.path), str(change.path), lineterm="")
@@ -169,16 +145,16 @@ def _show(agent: str, change: Change, step: PackageStep, *, remove: bool, is_qui
             click.echo(f"(no package of {agent} is changed)", err=is_quiet)
 
 
-def _plan_package(module: str, added: Path, *, remove: bool) -> PackageStep:
+def _plan_package(module: str, added: Path, *, remove: bool) -> settings.PackageStep:
     """Return the step that changes the Python environment from which the agent loads Relight."""
     package = import_module(module)
-    step: PackageStep = (
+    step: settings.PackageStep = (
         package.plan_removal(_read_added(added)) if remove else package.plan_addition()
     )
     return step
 
 
-def _run_step(module: str | None, step: PackageStep, added: Path, *, remove: bool) -> None:
+def _run_step(module: str | None, step: settings.PackageStep, added: Path, *, remove: bool) -> None:
     new = import_module(module).run_step(step) if module else []
     if remove:
         added.unlink(missing_ok=True)

@@ -65,6 +65,12 @@ class JobList(Struct, frozen=True):
     jobs: list[JobReport]
 
 
+class AnsweredRun(RunReport, frozen=True):
+    """A run that has just ended, with its answer."""
+
+    answer: str | None
+
+
 class RunList(Struct, frozen=True):
     """Runs of jobs, newest first."""
 

@@ -6,8 +6,8 @@ from math import inf
 from operator import attrgetter
 from typing import Any, cast
 
-from msgspec import UNSET, Struct, UnsetType
-from msgspec.structs import asdict
+from msgspec import UNSET, Struct, UnsetType, defstruct
+from msgspec.structs import asdict, fields, replace
 
 from relight.errors import ParameterError, RelightError
 from relight.model import TOKENS, WHOLE_TOKENS, TokenCounts
@@ -135,6 +135,16 @@ class UsageReport(Struct, frozen=True, kw_only=True):
     rows: list[ReportRow]
     other: ReportTotals | None = None
     total: ReportTotals
+
+
+def put_keys_first(found: UsageReport) -> UsageReport:
+    """Return a report whose rows begin with its keys, in the order of the question."""
+    # no class can be written for it: the question decides on the order of the fields
+    types = {one.name: one.type for one in fields(ReportRow)}
+    names = list(dict.fromkeys((*found.by, *types)))
+    keyed_row = defstruct("KeyedRow", [(name, types[name]) for name in names], frozen=True)
+    read = attrgetter(*names)
+    return replace(found, rows=[keyed_row(*read(row)) for row in found.rows])
 
 
 def report(

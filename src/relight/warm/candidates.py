@@ -36,6 +36,28 @@ class Candidate(Struct, frozen=True):
     reason: str
 
 
+class ProposedTemplate(Struct, frozen=True):
+    """A candidate in figures: the template that was made of a session, or why none was."""
+
+    session_id: str
+    template: str | None
+    category: str | None
+    reason: str
+
+
+class ProposedTemplates(Struct, frozen=True):
+    """The sessions that `template auto` looked at, and whether it only looked."""
+
+    dry_run: bool
+    candidates: list[ProposedTemplate]
+
+
+def show_candidate(one: Candidate) -> ProposedTemplate:
+    made = one.template
+    name, category = (made.name, made.category) if made else (None, None)
+    return ProposedTemplate(one.session, name, category, one.reason)
+
+
 def capture_candidates(
     store: Store, *, dry_run: bool = False, tags: Sequence[str] = (), limit: int = 20
 ) -> list[Candidate]:

@@ -14,7 +14,7 @@ read and shows everything as of one moment, so pages and imports never wait for 
 Every template sees `view`, `page` (its row), `pages`, `link(path, **changes)`, which keeps the
 filters of this address, `static(name)`, `secret` and `version`. Filters: `money`, `digits` (those
 of a column of money), `number`, `duration`, `share`, `percent` (a share in a column), `moment`,
-`day`, `size`, `line`, and `whole`, which turns a name into the filter that matches only it.
+`line`, `snippet` (its parts), and `whole`, which turns a name into the filter that matches only it.
 Template output is escaped, control characters and marks that change the direction of text are
 shown, and None is a dash.
 

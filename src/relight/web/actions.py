@@ -21,17 +21,20 @@ from relight.warm import library
 from relight.warm.capture import capture_tasks
 from relight.warm.curation import take_into_use
 from relight.web import parameters as given
+from relight.web.request import list_words
 from relight.work.jobs import registry
 
 Path = Mapping[str, str]
+# fields of a body that mean nothing if they are empty
+WISHED = ("name", "category", "task_type", "max_examples", "project", "outcome")
 
 
 class Action(Struct, frozen=True):
     """An address that takes a POST: its body and the function that acts on it."""
 
     path: str
-    body: type[Any]
     act: Callable[[Store, Any, Path], Any]
+    body: type[Any] = given.NoParameters
 
 
 class SessionLabel(Struct, frozen=True):
@@ -67,18 +70,14 @@ def label_session(store: Store, body: given.LabelBody, path: Path) -> SessionLab
 
 def capture_session(store: Store, body: given.CaptureBody, path: Path) -> library.TemplateView:
     """Capture a template from a session, or one from each of its tasks."""
+    wish: dict[str, Any] = {name: getattr(body, name) or None for name in WISHED}
     captured, *more = capture_tasks(
         store,
         path["session"],
-        name=body.name or None,
         description=body.description,
-        tags=[tag.strip() for tag in body.tags.split(",") if tag.strip()],
-        category=body.category or None,
-        task_type=body.task_type or None,
-        max_examples=body.max_examples or None,
-        project=body.project or None,
-        outcome=body.outcome or None,
+        tags=list_words(body.tags),
         force=body.force,
+        **wish,
     )
     return replace(library.show_template(captured), more=[one.name for one in more])
 
@@ -170,16 +169,16 @@ def _show_job(store: Store, name: str) -> JobStatus:
 
 
 ACTIONS = (
-    Action("/api/sessions/{session:path}/label", given.LabelBody, label_session),
-    Action("/api/sessions/{session:path}/template", given.CaptureBody, capture_session),
-    Action("/api/templates", given.CaptureSessionBody, create_template),
-    Action("/api/templates/{template:path}/retire", given.RetireBody, retire_template),
-    Action("/api/templates/{template:path}/restore", given.NoParameters, restore_template),
-    Action("/api/jobs/{job:path}/run", given.NoParameters, run_job),
-    Action("/api/jobs/{job:path}/pause", given.NoParameters, pause_job),
-    Action("/api/jobs/{job:path}/resume", given.NoParameters, resume_job),
-    Action("/api/jobs/{job:path}/canary/promote", given.NoParameters, promote_canary),
-    Action("/api/jobs/{job:path}/canary/back", given.NoParameters, roll_back_canary),
-    Action("/api/jobs/{job:path}/canary/stop", given.NoParameters, stop_canary),
-    Action("/api/alarms/{alarm}/acknowledge", given.NoParameters, acknowledge_alarm),
+    Action("/api/sessions/{session:path}/label", label_session, given.LabelBody),
+    Action("/api/sessions/{session:path}/template", capture_session, given.CaptureBody),
+    Action("/api/templates", create_template, given.CaptureSessionBody),
+    Action("/api/templates/{template:path}/retire", retire_template, given.RetireBody),
+    Action("/api/templates/{template:path}/restore", restore_template),
+    Action("/api/jobs/{job:path}/run", run_job),
+    Action("/api/jobs/{job:path}/pause", pause_job),
+    Action("/api/jobs/{job:path}/resume", resume_job),
+    Action("/api/jobs/{job:path}/canary/promote", promote_canary),
+    Action("/api/jobs/{job:path}/canary/back", roll_back_canary),
+    Action("/api/jobs/{job:path}/canary/stop", stop_canary),
+    Action("/api/alarms/{alarm}/acknowledge", acknowledge_alarm),
 )

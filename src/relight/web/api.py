@@ -42,9 +42,10 @@ from relight.store.queries.runs import find_job_names, read_runs
 from relight.store.queries.skills import read_daily
 from relight.web import parameters as given
 from relight.web import template_api
-from relight.web.filters import Filters, choose
+from relight.web.filters import WITHIN, Filters, choose
 from relight.web.parameters import Path
 from relight.web.periods import TimeSeries, read_calendar, read_time_series
+from relight.web.request import list_words
 from relight.work.jobs import registry
 from relight.work.moa import trace_report
 from relight.work.moa.advisers import AdviserList, report_advisers
@@ -58,8 +59,8 @@ class Query(Struct, frozen=True):
     """
 
     path: str
-    parameters: type[Any]
     read: Callable[[Store, Any, Path], Any]
+    parameters: type[Any] = given.NoParameters
     may_miss: bool = False
     is_of_server: bool = False
 
@@ -110,34 +111,22 @@ def read_overview(store: Store, asked: given.OverviewParameters, _: Path) -> Ove
 
 def read_report(store: Store, asked: given.ReportParameters, _: Path) -> UsageReport:
     """Totals by day, model, project and more."""
-    keys = [key.strip() for key in asked.by.split(",") if key.strip()]
+    keys, chosen = list_words(asked.by), _choose(store, asked)
     if not keys:
         raise RelightError("`by` names no key", f"known: {', '.join(KEYS)}")
-    return report(
-        store, keys, _choose(store, asked), sort=asked.sort or None, top=asked.top or None
-    )
+    return report(store, keys, chosen, sort=asked.sort or None, top=asked.top or None)
 
 
 def list_sessions(store: Store, asked: given.SessionListParameters, _: Path) -> SessionPage:
     """Sessions, one page at a time."""
+    within: dict[str, Any] = {name: getattr(asked, name) or None for name in (*WITHIN, "after")}
     wanted = Listing(
         search=asked.search,
-        outcome=asked.outcome or None,
-        label=asked.label or None,
-        category=asked.category or None,
-        failure=asked.failure or None,
-        tool=asked.tool or None,
-        skill=asked.skill or None,
-        job=asked.job or None,
-        template=asked.template or None,
-        version=asked.version or None,
-        arm=asked.arm or None,
-        experiment=asked.experiment or None,
         with_subagents=asked.subagents,
         sort=asked.sort,
         is_ascending=asked.order == "asc",
-        after=asked.after or None,
         limit=asked.limit,
+        **within,
     )
     return list_page(store, _choose(store, asked), wanted)
 
@@ -177,9 +166,8 @@ def read_failures(store: Store, asked: given.FailureParameters, _: Path) -> fail
     chosen = _choose(store, asked)
     if asked.job:
         chosen = replace(chosen, jobs=find_jobs(store, asked.job))
-    keys = [key.strip() for key in asked.by.split(",") if key.strip()]
     slots = registry.find_allowed_slots(store)
-    found = failures.read_failures(store, chosen, keys, slots=slots)
+    found = failures.read_failures(store, chosen, list_words(asked.by), slots=slots)
     return failures.FailuresSince(since=chosen.since, until=chosen.until, **asdict(found))
 
 
@@ -214,22 +202,14 @@ def read_skill_averages(
 def compare_skill(store: Store, asked: given.SkillComparisonParameters, _: Path) -> Comparison:
     """A skill's models compared job by job: is a cheaper one good enough?"""
     _check_skill(asked.skill)
-    return compare_models(
-        store,
-        asked.skill,
-        models=_list_models(asked),
-        margin=asked.margin,
-        job=asked.job or None,
-    )
+    models, job = list_words(asked.models) or None, asked.job or None
+    return compare_models(store, asked.skill, models=models, margin=asked.margin, job=job)
 
 
 def compare_job_models(store: Store, asked: given.ComparisonParameters, path: Path) -> Comparison:
     """A job's models compared: is a cheaper one good enough?"""
-    return compare_job(store, path["job"], models=_list_models(asked), margin=asked.margin)
-
-
-def _list_models(asked: given.ComparisonParameters) -> list[str] | None:
-    return [name.strip() for name in (asked.models or "").split(",") if name.strip()] or None
+    models = list_words(asked.models) or None
+    return compare_job(store, path["job"], models=models, margin=asked.margin)
 
 
 def list_jobs(store: Store, _: given.NoParameters, __: Path) -> runs.JobList:
@@ -311,8 +291,7 @@ def list_budgets(store: Store, asked: given.NoParameters, _: Path) -> BudgetList
 
 def list_savings(store: Store, asked: given.SavingParameters, _: Path) -> SavingsReport:
     """Savings by cheaper models in jobs and skills, and the runs it takes to know."""
-    models = [name.strip() for name in (asked.models or "").split(",") if name.strip()]
-    return read_savings(store, models=models, margin=asked.margin)
+    return read_savings(store, models=list_words(asked.models), margin=asked.margin)
 
 
 def read_night(store: Store, asked: given.BriefParameters, _: Path) -> Brief:
@@ -339,48 +318,46 @@ def _choose(store: Store, asked: Any) -> Filter:
 
 # a name in a path may contain a slash, so the longer paths come first
 QUERIES = (
-    Query("/api/overview", given.OverviewParameters, read_overview),
-    Query("/api/report", given.ReportParameters, read_report),
-    Query("/api/sessions", given.SessionListParameters, list_sessions),
-    Query("/api/search", given.SearchParameters, search),
-    Query("/api/sessions/{session:path}/steps", given.StepListParameters, list_steps),
-    Query("/api/sessions/{session:path}", given.NoParameters, read_session),
-    Query("/api/failures", given.FailureParameters, read_failures, may_miss=True),
-    Query("/api/limits", given.LimitParameters, read_limits),
-    Query("/api/lessons", given.LessonParameters, list_lessons),
-    Query("/api/cache", given.CacheParameters, read_cache),
-    Query("/api/budgets", given.NoParameters, list_budgets),
-    Query("/api/savings", given.SavingParameters, list_savings),
-    Query("/api/brief", given.BriefParameters, read_night),
-    Query("/api/alarms", given.AlarmParameters, list_alarms),
-    Query("/api/skills/stats", given.SkillDayParameters, read_skill_stats, may_miss=True),
-    Query("/api/skills/ema", given.SkillAverageParameters, read_skill_averages),
-    Query("/api/skills/compare", given.SkillComparisonParameters, compare_skill, may_miss=True),
-    Query("/api/skills/{skill:path}/canary", given.NoParameters, list_skill_canaries),
-    Query("/api/jobs", given.NoParameters, list_jobs),
-    Query("/api/jobs/history", given.RunListParameters, list_runs, may_miss=True),
-    Query("/api/canaries", given.NoParameters, list_all_canaries),
-    Query("/api/jobs/{job:path}/canary", given.NoParameters, list_canaries),
-    Query("/api/jobs/{job:path}/compare", given.ComparisonParameters, compare_job_models),
-    Query("/api/jobs/{job:path}", given.NoParameters, read_job),
-    Query("/api/templates", given.TemplateListParameters, template_api.list_templates),
-    Query("/api/templates/stats", given.NoParameters, template_api.read_template_stats),
-    Query(
-        "/api/templates/{template:path}/export", given.NoParameters, template_api.export_template
-    ),
-    Query("/api/templates/{template:path}", given.TemplateParameters, template_api.read_template),
+    Query("/api/overview", read_overview, given.OverviewParameters),
+    Query("/api/report", read_report, given.ReportParameters),
+    Query("/api/sessions", list_sessions, given.SessionListParameters),
+    Query("/api/search", search, given.SearchParameters),
+    Query("/api/sessions/{session:path}/steps", list_steps, given.StepListParameters),
+    Query("/api/sessions/{session:path}", read_session),
+    Query("/api/failures", read_failures, given.FailureParameters, may_miss=True),
+    Query("/api/limits", read_limits, given.LimitParameters),
+    Query("/api/lessons", list_lessons, given.LessonParameters),
+    Query("/api/cache", read_cache, given.CacheParameters),
+    Query("/api/budgets", list_budgets),
+    Query("/api/savings", list_savings, given.SavingParameters),
+    Query("/api/brief", read_night, given.BriefParameters),
+    Query("/api/alarms", list_alarms, given.AlarmParameters),
+    Query("/api/skills/stats", read_skill_stats, given.SkillDayParameters, may_miss=True),
+    Query("/api/skills/ema", read_skill_averages, given.SkillAverageParameters),
+    Query("/api/skills/compare", compare_skill, given.SkillComparisonParameters, may_miss=True),
+    Query("/api/skills/{skill:path}/canary", list_skill_canaries),
+    Query("/api/jobs", list_jobs),
+    Query("/api/jobs/history", list_runs, given.RunListParameters, may_miss=True),
+    Query("/api/canaries", list_all_canaries),
+    Query("/api/jobs/{job:path}/canary", list_canaries),
+    Query("/api/jobs/{job:path}/compare", compare_job_models, given.ComparisonParameters),
+    Query("/api/jobs/{job:path}", read_job),
+    Query("/api/templates", template_api.list_templates, given.TemplateListParameters),
+    Query("/api/templates/stats", template_api.read_template_stats),
+    Query("/api/templates/{template:path}/export", template_api.export_template),
+    Query("/api/templates/{template:path}", template_api.read_template, given.TemplateParameters),
     Query(
         "/api/provisions",
-        given.ProvisionListParameters,
         template_api.list_provisions,
+        given.ProvisionListParameters,
         may_miss=True,
     ),
-    Query("/api/experiments", given.HoldoutParameters, template_api.read_experiment, may_miss=True),
-    Query("/api/experiments/list", given.NoParameters, template_api.list_experiments),
-    Query("/api/experiments/plans", given.NoParameters, template_api.list_plans),
-    Query("/api/experiments/{experiment:path}", given.NoParameters, template_api.read_pairs),
-    Query("/api/moa/advisers", given.NoParameters, list_advisers),
-    Query("/api/moa/traces", given.NoParameters, list_traces, is_of_server=True),
-    Query("/api/moa/traces/{session:path}", given.TraceParameters, read_trace, is_of_server=True),
-    Query("/api/doctor", given.HealthParameters, examine, is_of_server=True),
+    Query("/api/experiments", template_api.read_experiment, given.HoldoutParameters, may_miss=True),
+    Query("/api/experiments/list", template_api.list_experiments),
+    Query("/api/experiments/plans", template_api.list_plans),
+    Query("/api/experiments/{experiment:path}", template_api.read_pairs),
+    Query("/api/moa/advisers", list_advisers),
+    Query("/api/moa/traces", list_traces, is_of_server=True),
+    Query("/api/moa/traces/{session:path}", read_trace, given.TraceParameters, is_of_server=True),
+    Query("/api/doctor", examine, given.HealthParameters, is_of_server=True),
 )

@@ -13,11 +13,11 @@ from starlette.types import ASGIApp
 
 from relight.errors import RelightError
 from relight.web.filters import Filters
-from relight.web.guard import Guard, is_api
+from relight.web.guard import JSON, ErrorResponse, Guard, is_api
 from relight.web.page import page_route
 from relight.web.pages import PAGES, Page
 from relight.web.request import choose_status
-from relight.web.routes import JSON, ErrorResponse, api_routes, login_route
+from relight.web.routes import api_routes, login_route
 from relight.web.site import Site
 from relight.web.team import Team, health_route
 

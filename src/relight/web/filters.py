@@ -23,6 +23,11 @@ DAY_CHOICES = ("today", "yesterday", "monday", "2w", "month", "year")
 
 # the filters that narrow a page, besides its days
 NARROWING = ("source", "model", "project", "machine", "person")
+# and those that narrow lists of sessions alone
+WITHIN = (
+    *("outcome", "label", "category", "failure", "tool", "skill", "job"),
+    *("template", "version", "arm", "experiment"),
+)
 
 
 class Filters(Struct, frozen=True, kw_only=True):

@@ -6,11 +6,14 @@ from collections.abc import Awaitable, Callable, Iterable
 from ipaddress import ip_address
 from math import ceil
 from socket import gethostname
+from typing import Any
 from urllib.parse import quote
 
+import msgspec
+from msgspec import Struct
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
-from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from relight.store.members import Member
@@ -45,6 +48,22 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
+
+
+class JSON(Response):
+    """A Struct as the command line prints it, without the spaces."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        return msgspec.json.encode(content)
+
+
+class ErrorResponse(Struct, frozen=True):
+    """An error, and what to do about it."""
+
+    error: str
+    hint: str | None
 
 
 class Guard:
@@ -101,22 +120,13 @@ class Guard:
                 scope, 403, f"{host[:100]!r} is not a name of this server", "open it by its address"
             )
         origin = headers.get("origin")
-        if origin is not None and origin.lower() not in (f"http://{host}", f"https://{host}"):
-            return _refuse(
-                scope,
-                403,
-                "the request comes from another site",
-                "send it from Relight's own pages",
-            )
+        own = (None, f"http://{host}", f"https://{host}")
+        is_elsewhere = (origin and origin.lower()) not in own
         is_foreign = headers.get("sec-fetch-site", "none") in ("cross-site", "same-site")
         is_opening = headers.get("sec-fetch-mode") == "navigate" and scope["method"] == "GET"
-        if is_foreign and not is_opening:
-            return _refuse(
-                scope,
-                403,
-                "the request comes from another site",
-                "send it from Relight's own pages",
-            )
+        if is_elsewhere or (is_foreign and not is_opening):
+            hint = "send it from Relight's own pages"
+            return _refuse(scope, 403, "the request comes from another site", hint)
         if len(scope["query_string"]) > LONGEST_QUERY:
             return _refuse(scope, 414, "the address is too long", "request less at once")
         return None
@@ -226,7 +236,7 @@ def _is_address(name: str) -> bool:
 
 def _refuse(scope: Scope, status: int, message: str, hint: str) -> Response:
     if is_api(scope["path"]):
-        return JSONResponse({"error": message, "hint": hint}, status_code=status)
+        return JSON(ErrorResponse(message, hint), status_code=status)
     return PlainTextResponse(f"{message}: {hint}\n", status_code=status)
 
 

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from relight.stats.rates import Estimate
 from relight.text import share
-from relight.web.charts.chart import Chart
+from relight.web.charts.chart import Chart, colour_of
 from relight.web.charts.intervals import IntervalRow, draw_intervals
 from relight.web.charts.svg import find_ticks
 from relight.work.experiments.metrics import METRICS, ArmMetric
@@ -29,6 +29,12 @@ class DrawnMetric(Struct, frozen=True):
     title: str
     chart: Chart
     difference: Difference | None
+
+
+def make_arm(name: str, estimate: Estimate | None, *, note: str, number: int = 0) -> IntervalRow:
+    """Return the row of an arm; cold and warm have the same colours everywhere."""
+    colour = ARM_COLOURS.get(name) or colour_of(number)
+    return IntervalRow(name=name, estimate=estimate, note=note, colour=colour)
 
 
 def draw_metric(

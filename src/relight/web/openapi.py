@@ -14,8 +14,9 @@ from relight.intake.wire import CONTENT as TEAM_TYPE
 from relight.intake.wire import VERSIONS
 from relight.web.actions import ACTIONS
 from relight.web.api import QUERIES
+from relight.web.guard import ErrorResponse
 from relight.web.parameters import NoParameters
-from relight.web.routes import SERVER_QUERIES, ErrorResponse
+from relight.web.routes import SERVER_QUERIES
 from relight.web.team import TEAM_ACTIONS
 
 Schema = dict[str, Any]
@@ -149,7 +150,10 @@ def build_document() -> Schema:
             "responses": {
                 str(status): describe_response(text, error) for status, text in ERRORS.items()
             },
-            "schemas": {name: drop_title(one) for name, one in (components | sent).items()},
+            "schemas": {
+                name: {key: value for key, value in schema.items() if key != "title"}
+                for name, schema in (components | sent).items()
+            },
         },
     }
 
@@ -183,10 +187,6 @@ def merge_types(field: Schema) -> None:
     if choices and all(set(one) == {"type"} for one in choices):
         del field["anyOf"]
         field["type"] = [one["type"] for one in choices]
-
-
-def drop_title(schema: Schema) -> Schema:
-    return {key: value for key, value in schema.items() if key != "title"}
 
 
 def describe_operation(one: Operation, response: Schema) -> Schema:

@@ -1,6 +1,6 @@
 """Query parameters and request bodies of the API, with their bounds and descriptions.
 
-`UNSET` is an absent parameter, which differs from an empty one.
+A text that is absent from a query is empty; `UNSET` is what else may be absent.
 """
 
 from collections.abc import Mapping
@@ -58,14 +58,14 @@ class LimitParameters(Struct, frozen=True, kw_only=True):
 class SavingParameters(Struct, frozen=True, kw_only=True):
     """Further candidates, and the acceptable loss of success."""
 
-    models: Annotated[Text, described("Further models, comma-separated.")] | UnsetType = UNSET
+    models: Annotated[Text, described("Further models, comma-separated.")] = ""
     margin: Annotated[float, Meta(gt=0, lt=1), described("As a share.")] = 0.05
 
 
 class BriefParameters(Struct, frozen=True, kw_only=True):
     """The first day of the brief, by default last evening."""
 
-    since: Since | UnsetType = UNSET
+    since: Since = ""
 
 
 class AlarmParameters(Struct, frozen=True, kw_only=True):
@@ -82,10 +82,8 @@ class FilterParameters(Struct, frozen=True, kw_only=True):
     """The part of the record; the names are those of `relight.web.filters`."""
 
     since: Since = DEFAULT_SINCE
-    until: Until | UnsetType = UNSET
-    source: (
-        Annotated[Name, described("Only sessions of this agent.", enum=list(SOURCES))] | UnsetType
-    ) = UNSET
+    until: Until = ""
+    source: Annotated[Name, described("Only sessions of this agent.", enum=list(SOURCES))] = ""
     model: Annotated[
         Text,
         described('Only models with this in their name; in quotes the whole name, `""` for none.'),
@@ -150,13 +148,9 @@ class ReportParameters(FilterParameters, frozen=True, kw_only=True):
             ],
         ),
     ] = "day"
-    sort: (
-        Annotated[
-            Text,
-            described("A figure, the largest first; or a key of `by`.", enum=[*SORTS]),
-        ]
-        | UnsetType
-    ) = UNSET
+    sort: Annotated[
+        Text, described("A figure, the largest first; or a key of `by`.", enum=[*SORTS])
+    ] = ""
     top: Annotated[Version, described("Only so many rows; the rest is `other`.")] | UnsetType = (
         UNSET
     )
@@ -186,18 +180,15 @@ class SessionListParameters(FilterParameters, frozen=True, kw_only=True):
         ]
         | UnsetType
     ) = UNSET
-    category: Text | UnsetType = UNSET
-    failure: Annotated[Text, described("With a failure of this kind.")] | UnsetType = UNSET
-    tool: (
-        Annotated[
-            Text,
-            described('Which called this tool; with `failure`, failed: `""` for the model itself.'),
-        ]
-        | UnsetType
-    ) = UNSET
-    skill: Annotated[Text, described("Which used this skill.")] | UnsetType = UNSET
-    job: Annotated[Text, described("Runs of this job.")] | UnsetType = UNSET
-    template: Annotated[Text, described("For which this template was chosen.")] | UnsetType = UNSET
+    category: Text = ""
+    failure: Annotated[Text, described("With a failure of this kind.")] = ""
+    tool: Annotated[
+        Text,
+        described('Which called this tool; with `failure`, failed: `""` for the model itself.'),
+    ] = ""
+    skill: Annotated[Text, described("Which used this skill.")] = ""
+    job: Annotated[Text, described("Runs of this job.")] = ""
+    template: Annotated[Text, described("For which this template was chosen.")] = ""
     version: (
         Annotated[Version, described("For which this version of a template was chosen.")]
         | UnsetType
@@ -209,25 +200,21 @@ class SessionListParameters(FilterParameters, frozen=True, kw_only=True):
         ]
         | UnsetType
     ) = UNSET
-    experiment: (
-        Annotated[Text, described('Runs of this experiment; `""` for sessions of none.')]
-        | UnsetType
-    ) = UNSET
+    experiment: Annotated[
+        Text, described('Runs of this experiment; `""` for sessions of none.')
+    ] = ""
     subagents: Annotated[
         bool, described("Sub-agents as rows, every row with its own figures alone.")
     ] = False
     sort: Literal["started", "cost", "duration", "turns", "tokens", "failures"] = "started"
     order: Literal["asc", "desc"] = "desc"
-    after: (
-        Annotated[
-            Text,
-            described(
-                "`next` of the page before; empty for the first page.",
-                pattern="^([0-9]{1,19}_-?[0-9]{1,19})?$",
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
+    after: Annotated[
+        Text,
+        described(
+            "`next` of the page before; empty for the first page.",
+            pattern="^([0-9]{1,19}_-?[0-9]{1,19})?$",
+        ),
+    ] = ""
     limit: PageSize = 50
 
 
@@ -241,8 +228,8 @@ class StepListParameters(Struct, frozen=True, kw_only=True):
 
 class SkillDayParameters(Struct, frozen=True, kw_only=True):
     since: Since = DEFAULT_SINCE
-    until: Until | UnsetType = UNSET
-    skill: Text | UnsetType = UNSET
+    until: Until = ""
+    skill: Text = ""
 
 
 class SkillAverageParameters(Struct, frozen=True, kw_only=True):
@@ -264,30 +251,27 @@ class SkillAverageParameters(Struct, frozen=True, kw_only=True):
 
 
 class ComparisonParameters(Struct, frozen=True, kw_only=True):
-    models: (
-        Annotated[
-            str,
-            Meta(max_length=2000),
-            described(
-                "Only these models, comma-separated.",
-                style="form",
-                items={"type": "string", "minLength": 1, "pattern": "^[^,]*$"},
-                minItems=2,
-                maxItems=20,
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
+    models: Annotated[
+        str,
+        Meta(max_length=2000),
+        described(
+            "Only these models, comma-separated.",
+            style="form",
+            items={"type": "string", "minLength": 1, "pattern": "^[^,]*$"},
+            minItems=2,
+            maxItems=20,
+        ),
+    ] = ""
     margin: Annotated[float, Meta(gt=0, lt=1), described("The loss that is acceptable.")] = 0.05
 
 
 class SkillComparisonParameters(ComparisonParameters, frozen=True, kw_only=True):
     skill: Name
-    job: Annotated[Text, described("Only runs in this job.")] | UnsetType = UNSET
+    job: Annotated[Text, described("Only runs in this job.")] = ""
 
 
 class RunListParameters(Struct, frozen=True, kw_only=True):
-    job: Annotated[Text, described("Only runs of this job.")] | UnsetType = UNSET
+    job: Annotated[Text, described("Only runs of this job.")] = ""
     failed: Annotated[bool, described("Only runs that failed.")] = False
     since: Since = "all"
     limit: PageSize = 100
@@ -320,9 +304,7 @@ class TemplateListParameters(Struct, frozen=True, kw_only=True):
 
 
 class ProvisionListParameters(Struct, frozen=True, kw_only=True):
-    template: (
-        Annotated[Name, described("Only those for which this template was chosen.")] | UnsetType
-    ) = UNSET
+    template: Annotated[Name, described("Only those for which this template was chosen.")] = ""
     arm: (
         Annotated[
             Literal["warm", "cold", "continued"],
@@ -338,9 +320,7 @@ class TemplateParameters(Struct, frozen=True, kw_only=True):
 
 
 class HoldoutParameters(Struct, frozen=True, kw_only=True):
-    template: (
-        Annotated[Text, described("Only sessions for which this template was chosen.")] | UnsetType
-    ) = UNSET
+    template: Annotated[Text, described("Only sessions for which this template was chosen.")] = ""
     plan: Annotated[Version, described("The number of an earlier plan.")] | UnsetType = UNSET
 
 

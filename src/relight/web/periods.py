@@ -66,7 +66,7 @@ def walk_days(view: View) -> tuple[str, list[PeriodStep]]:
     """Return the step's kind, and all steps: days, weeks or months."""
     first, last = find_bounds(view.store, view.chosen, today_of(view))
     step = choose_step(first, last)
-    return step, _walk_days(first, last, step)
+    return step, list(walk(first, last, step))
 
 
 def walk_steps(view: View) -> tuple[TimeStep, list[PeriodStep]]:
@@ -75,14 +75,7 @@ def walk_steps(view: View) -> tuple[TimeStep, list[PeriodStep]]:
     step = choose_time_step(first, last)
     if step == "hour":
         return step, list(walk_hours(first, view.store.timezone))
-    return step, _walk_days(first, last, step)
-
-
-def _walk_days(first: date, last: date, step: str) -> list[PeriodStep]:
-    return [
-        PeriodStep(name, begin, end, name if step == "month" else format_day(begin))
-        for name, begin, end in walk(first, last, step)
-    ]
+    return step, list(walk(first, last, step))
 
 
 def walk_hours(day: date, timezone: str) -> Iterator[PeriodStep]:
@@ -149,11 +142,11 @@ def choose_step(first: date, last: date) -> Literal["day", "week", "month"]:
     return "week" if (last_week - first_week).days < WEEK_STEPS * 7 else "month"
 
 
-def walk(first: date, last: date, step: str) -> Iterator[tuple[str, str, str]]:
-    """Yield every step between two days: its name in reports, its first and last day.
+def walk(first: date, last: date, step: str) -> Iterator[PeriodStep]:
+    """Yield every step between two days.
 
-    >>> list(walk(date(2026, 11, 14), date(2026, 11, 16), "week"))
-    [('2026-W46', '2026-11-09', '2026-11-15'), ('2026-W47', '2026-11-16', '2026-11-22')]
+    >>> list(walk(date(2026, 11, 14), date(2026, 11, 14), "week"))
+    [PeriodStep(name='2026-W46', first='2026-11-09', last='2026-11-15', label='9 Nov')]
     """
     at = first
     if step == "week":
@@ -169,7 +162,8 @@ def walk(first: date, last: date, step: str) -> Iterator[tuple[str, str, str]]:
         else:
             end = (at + timedelta(days=31)).replace(day=1) - timedelta(days=1)
             name = f"{at:%Y-%m}"
-        yield name, at.isoformat(), end.isoformat()
+        day = at.isoformat()
+        yield PeriodStep(name, day, end.isoformat(), name if step == "month" else format_day(day))
         at = end + timedelta(days=1)
 
 

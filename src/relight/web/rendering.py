@@ -14,6 +14,7 @@ from relight.errors import as_typed
 from relight.reports.coverage import count_known, show_failure_interval, show_rate
 from relight.reports.filters import quote_name
 from relight.reports.metrics import format_share
+from relight.reports.search_query import split_snippet
 from relight.text import (
     count,
     dollars,
@@ -23,7 +24,6 @@ from relight.text import (
     plural,
     seconds,
     share,
-    size,
 )
 from relight.times import read_time
 from relight.warm.injection import count_tokens
@@ -62,13 +62,12 @@ def make_environment(timezone: str) -> Environment:
         "examples": count_examples,
         "moment": moment_writer(timezone),
         "date": moment_writer(timezone, "%Y-%m-%d"),
-        "day": day,
         "offset": offset,
         "line": make_line,
         "coded": mark_code,
         "typed": as_typed,
         "whole": quote_name,
-        "size": lambda value: UNKNOWN if value is None else size(value),
+        "snippet": split_snippet,
     }
     environment.globals |= {"glossary": index_terms(), "day_words": DAY_CHOICES}
     return environment

@@ -62,6 +62,11 @@ def convert(values: Mapping[str, Any], kind: type[T]) -> T:
         raise RelightError(f"{place}: {message}" if place else message) from error
 
 
+def list_words(text: str) -> list[str]:
+    """Return the words of a comma-separated list."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
 def choose_status(error: Exception, *, is_program: bool) -> tuple[int, str, str | None]:
     """Return the status, message and hint of an error."""
     addresses = "/api/openapi.json" if is_program else "the navigation"

@@ -16,7 +16,7 @@ from relight.web.actions import ACTIONS, Action
 from relight.web.api import QUERIES, Query
 from relight.web.filters import Filters
 from relight.web.forms import check_action, check_local, check_secret, perform
-from relight.web.guard import COOKIE
+from relight.web.guard import COOKIE, JSON
 from relight.web.pages import Page
 from relight.web.parameters import NoParameters
 from relight.web.request import RequestError, check_sees_all, read_body, read_query
@@ -26,22 +26,6 @@ from relight.web.watch import OFF, Liveness
 DOCUMENT = Path(__file__).parent / "openapi.json"
 LOGIN = Page("login", "/login", "Sign in", is_in_navigation=False)
 COOKIE_SECONDS = 30 * 86_400
-
-
-class JSON(Response):
-    """JSON as the command line prints it, without the spaces."""
-
-    media_type = "application/json"
-
-    def render(self, content: Any) -> bytes:
-        return msgspec.json.encode(content)
-
-
-class ErrorResponse(Struct, frozen=True):
-    """An error, and what to do about it."""
-
-    error: str
-    hint: str | None
 
 
 class LiveStore(Liveness, frozen=True, kw_only=True):

@@ -15,33 +15,33 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import astuple
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from relight.config import Config
 from relight.errors import RefusedValueError, RelightError, StoreError
+from relight.intake.importing import PIECE_SECONDS
 from relight.intake.joining import describe_backlog
-from relight.intake.take import QueueFullError, join, leave, take
-from relight.intake.watching import WatchReport
+from relight.intake.retention import prune_daily
+from relight.intake.sealing import describe_error
+from relight.intake.take import TARGET, Deriver, QueueFullError, join, leave, take
+from relight.intake.watching import WatchReport, open_watched
 from relight.intake.wire import MOST_BYTES, NAME, VERSIONS, Joined, JoinRequest, Push, Pushed
+from relight.intake.workers import Workers
 from relight.store import Store, open_store
-from relight.store.members import (
-    CopiedHomeError,
-    Member,
-    check_marks,
-)
+from relight.store.derive.rollup import add_up_days
+from relight.store.members import CopiedHomeError, Member, check_marks
 from relight.store.team import read_own_id
 from relight.store.write.pushed import BadPartError, read_backlog
-from relight.web.guard import MEMBER
+from relight.web.guard import JSON, MEMBER, ErrorResponse
 from relight.web.parameters import NoParameters
 from relight.web.request import RequestError
 from relight.web.site import Site
-from relight.web.team_jobs import JOB_ACTIONS
-from relight.web.team_request import TeamAction, TeamRequest
-from relight.web.watch import WatchProcess
+from relight.web.team_jobs import JOB_ACTIONS, TeamAction, TeamRequest
+from relight.web.watch import WatchProcess, end_with_server, make_reporter
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -185,7 +185,7 @@ def team_route(site: Site, door: TeamDoor, action: TeamAction) -> Route:
         run = request.path_params.get("run", "")
         machine, store_id = (headers.get(f"x-relight-{name}", "") for name in ("machine", "store"))
         sent = TeamRequest(member, machine, store_id, marks, run)
-        return _answer(await door.run(lambda store: action.act(store, sent, body)))
+        return JSON(await door.run(lambda store: action.act(store, sent, body)))
 
     return Route(action.path, _guarded(respond), methods=[action.method])
 
@@ -198,7 +198,7 @@ def health_route(site: Site) -> Route:
             backlog = await site.readers.read(read_backlog)
         except StoreError as error:
             return _refuse(503, error)
-        return _answer(Health("ok", *astuple(describe_backlog(backlog, time.time()))))
+        return JSON(Health("ok", *astuple(describe_backlog(backlog, time.time()))))
 
     return Route("/healthz", respond, methods=["GET"])
 
@@ -212,7 +212,7 @@ def _guarded(
         try:
             return await act(request)
         except WireVersionError as error:
-            return _refuse(409, error, versions=list(VERSIONS))
+            return _refuse(409, error, versions=VERSIONS)
         except CopiedHomeError as error:
             return _refuse(409, error, copied=True)
         except QueueFullError as error:
@@ -238,16 +238,18 @@ class DiskFullError(RelightError):
     """There is too little space to take more."""
 
 
+class TeamRefusal(ErrorResponse, frozen=True):
+    """A refused message: the versions that are taken here, or that the home was copied."""
+
+    versions: tuple[int, ...] | UnsetType = UNSET
+    copied: bool | UnsetType = UNSET
+
+
 def _refuse(
     status: int, error: RelightError, wait_seconds: int | None = None, **more: Any
 ) -> Response:
     headers = {} if wait_seconds is None else {"Retry-After": str(wait_seconds)}
-    content = {"error": error.message, "hint": error.hint, **more}
-    return JSONResponse(content, status, headers=headers)
-
-
-def _answer(value: Any) -> Response:
-    return Response(msgspec.json.encode(value), media_type="application/json")
+    return JSON(TeamRefusal(error.message, error.hint, **more), status, headers=headers)
 
 
 def _check_version(request: Request) -> None:
@@ -284,15 +286,6 @@ async def _read(request: Request, kind: type[R]) -> R:
 
 def run_deriver(home: str) -> None:
     """Derive what machines push, for the server that started this process, until it ends."""
-    from relight.intake.importing import PIECE_SECONDS
-    from relight.intake.retention import prune_daily
-    from relight.intake.sealing import describe_error
-    from relight.intake.take import TARGET, Deriver
-    from relight.intake.watching import open_watched
-    from relight.intake.workers import Workers
-    from relight.store.derive.rollup import add_up_days
-    from relight.web.watch import end_with_server, make_reporter
-
     report = make_reporter(sys.stdout.buffer)
     wait = end_with_server()
     if hasattr(os, "nice"):  # Windows has none

@@ -8,6 +8,7 @@ from relight.warm import library, listing, plans, results
 from relight.warm.sharing import TemplateFile, make_file
 from relight.web import parameters as given
 from relight.web.parameters import Path
+from relight.web.request import list_words
 from relight.work.experiments import holdout, pairs, register
 
 
@@ -20,7 +21,7 @@ def list_templates(
         state=asked.state,
         category=asked.category or None,
         task_type=asked.task_type or None,
-        tags=[tag.strip() for tag in asked.tags.split(",") if tag.strip()],
+        tags=list_words(asked.tags),
         max_examples=None if asked.max_examples is UNSET else asked.max_examples,
         project=asked.project or None,
         sort=asked.sort,

@@ -12,19 +12,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from subprocess import PIPE, Popen
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, Any, Literal
 
 import msgspec
 from msgspec import Struct
 
+from relight.config import find_home, read_config
 from relight.errors import as_typed
-from relight.intake.watching import WatchReport
+from relight.intake.importing import Imported
+from relight.intake.watching import Watcher, WatchReport, open_watched
 from relight.intake.workers import describe_exit
 from relight.store import Store
 from relight.text import clean, size
-
-if TYPE_CHECKING:
-    from relight.intake.importing import Imported
 
 # an import that is done sooner needs no words
 QUIET_SECONDS = 2.0
@@ -159,9 +158,6 @@ class WatchProcess:
 
 def run_watch(home: str) -> None:
     """Watch for the server that started this process, until its end of the input is closed."""
-    from relight.config import find_home, read_config
-    from relight.intake.watching import Watcher, open_watched
-
     report = make_reporter(sys.stdout.buffer)
     received = read_config(find_home(home)).telemetry
     watcher = Watcher(

@@ -77,13 +77,10 @@ def answer(step: StoryStep, cwd: str) -> tuple[str | list[dict[str, Any]], Any, 
         case "plan":
             return "The list has been updated.", {"newTodos": _plan(step)}, False
         case "skill":
-            return f"Launching skill: {step.target}", _launch(step), False
+            kept = {"success": True, "commandName": step.target}
+            return f"Launching skill: {step.target}", kept, False
         case _:
             return [{"type": "text", "text": step.out}], None, False
-
-
-def _launch(step: StoryStep) -> dict[str, Any]:
-    return {"success": True, "commandName": step.target}
 
 
 def _plan(step: StoryStep) -> list[dict[str, str]]:

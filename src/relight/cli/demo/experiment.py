@@ -1,13 +1,12 @@
 """An experiment of the invented developer, warm and cold, and a fortnight of a job's runs."""
 
-import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import cycle
 from typing import Any
 
 from relight.cli.demo.dice import Clock, Dice
-from relight.cli.demo.story import read_demo_table
+from relight.cli.demo.story import make_call, read_demo_table
 from relight.config import Config
 from relight.intake.recorder import SessionTracker, record
 from relight.model import OutcomeName
@@ -89,14 +88,14 @@ def _work(
     ) as rec:
         rec.message("user", job.prompt)
         clock.wait(dice.uniform(2, 6))
-        asked = {"name": "terminal", "arguments": json.dumps({"command": COMMAND})}
-        call = {"id": "call_1", "type": "function", "function": asked}
+        call = make_call("call_1", "terminal", COMMAND)
         message = {"role": "assistant", "content": None, "tool_calls": [call]}
         rec.turn(input_tokens=heard, output_tokens=120, message=message, duration_ms=2900)
         clock.wait(30 if is_failed else dice.uniform(1, 4))
         exit_code = work.get("exit", 0)
         result = {"output": out, "exit_code": exit_code, "error": out if exit_code else None}
-        rec.tool_call("terminal", asked["arguments"], result, call_id="call_1", exit_code=exit_code)
+        arguments = call["function"]["arguments"]
+        rec.tool_call("terminal", arguments, result, call_id="call_1", exit_code=exit_code)
         clock.wait(dice.uniform(3, 9))
         said = {"role": "assistant", "content": work["answer"]}
         tokens = len(work["answer"]) // 3 + dice.randint(200, 900)
@@ -158,11 +157,8 @@ class _Trial:
 
     def run(self, task: TrialTask, arm: str, choice: Choice | None, went: dict[str, Any]) -> None:
         """Add one run, or none if no template is like the task."""
-        store, experiment, key = (
-            self.store,
-            self.experiment,
-            RunKey(self.experiment.id, task.id, 1, arm),
-        )
+        store, experiment = self.store, self.experiment
+        key = RunKey(experiment.id, task.id, 1, arm)
         began = self.clock.milliseconds
         begin_run(
             store,
@@ -227,10 +223,10 @@ class _Trial:
         steps = self.plan["steps"]
         steps = steps[-went["steps"] :] if went["is_done"] else steps[:-1][: went["steps"]]
         for number, (command, output) in enumerate(steps):
-            call_id, arguments = f"call_{number}", json.dumps({"command": command})
-            function = {"name": "terminal", "arguments": arguments}
-            asked = [{"id": call_id, "type": "function", "function": function}]
-            self.speak(rec, {"content": None, "tool_calls": asked}, heard)
+            call_id = f"call_{number}"
+            call = make_call(call_id, "terminal", command)
+            arguments = call["function"]["arguments"]
+            self.speak(rec, {"content": None, "tool_calls": [call]}, heard)
             self.clock.wait(self.dice.uniform(1, 20))
             code = int("failed" in output or "No such file" in output)
             result = {"output": output, "exit_code": code, "error": None}

@@ -1,6 +1,5 @@
 """Records of the demo that no agent writes: templates, warm starts, a mixture of models."""
 
-import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 from relight.cli.demo.dice import Clock
 from relight.cli.demo.experiment import run_chores, run_trial
 from relight.cli.demo.metering import TokenUse, estimate_usd
-from relight.cli.demo.story import HOLD_OUT, read_demo_table
+from relight.cli.demo.story import make_call, read_demo_table
 from relight.errors import RelightError
 from relight.intake.recorder import SessionTracker, record
 from relight.locks import make_folder, write_private
@@ -41,33 +40,15 @@ SEEN = {
 # a session as like a template as this shows the same work again
 ALIKE = 0.2
 CHARACTERS_PER_TOKEN = 4
-# the developer's own sessions stay out of the demo
-SETTINGS = f"""\
-auto_import = false
-
-[templates]
-hold_out = {HOLD_OUT}
-
-[jobs]
-budget_usd_per_day = 2.5
-
-[moa]
-save_traces = true
-
-[moa.presets.review]
-references = [
-  {{ model = "gpt-5.1-codex-mini", provider = "openai", temperature = 0.6 }},
-  {{ model = "claude-haiku-4-5", provider = "anthropic", temperature = 0.6 }},
-  {{ model = "qwen3.6-27b", base_url = "http://127.0.0.1:8080/v1", temperature = 0.6 }},
-]
-aggregator = {{ model = "claude-opus-4-6", provider = "anthropic" }}
-"""
 
 
 def write_settings(home: Path) -> None:
-    """Write the settings of the invented developer, before the store is first opened."""
+    """Write the settings of the invented developer, before the store is first opened.
+
+    The real one's sessions stay out of the demo.
+    """
     make_folder(home)
-    write_private(home / "config.toml", SETTINGS.encode())
+    write_private(home / "config.toml", Path(__file__).with_name("settings.toml").read_bytes())
 
 
 def record_facts(store: Store, *, now: datetime) -> None:
@@ -160,16 +141,15 @@ def _take_turn(
     acted = _describe_call(table["acting"], list(given), {"text": turn["say"], **turn})
     answer: dict[str, Any] = {"role": "assistant", "content": turn["say"].strip()}
     if "tool" in turn:
-        asked = {"name": turn["tool"], "arguments": json.dumps({"command": turn["command"]})}
-        answer["tool_calls"] = [{"id": f"call_{number}", "type": "function", "function": asked}]
-        acted["tool_calls"] = answer["tool_calls"]
+        call = make_call(f"call_{number}", turn["tool"], turn["command"])
+        answer["tool_calls"] = acted["tool_calls"] = [call]
     clock.wait(turn["seconds"])
     _record_call(rec, acted, "aggregator", answer)
     messages.append(answer)
     if "tool" in turn:
         rec.tool_call(
             turn["tool"],
-            asked["arguments"],
+            call["function"]["arguments"],
             {"output": turn["result"], "exit_code": 0, "error": None},
             call_id=f"call_{number}",
             exit_code=0,

@@ -1,5 +1,6 @@
 """Invented tasks and their steps, in a form that every agent's writer can write."""
 
+import json
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -16,7 +17,6 @@ HABIT_CHANCE = 0.5
 # by arm: a session that starts cold has more mishaps, and fails more often
 MISHAP_CHANCES = {"warm": 0.04, "cold": 0.13}
 SETBACK_CHANCES = {"warm": 0.06, "cold": 0.4}
-HOLD_OUT = 0.4
 # obviously invented, but in a form that redaction knows; joined so that no scanner reports it
 PLANTED_SECRET = "_".join(["ghp", "RelightDemo0" * 3])
 
@@ -58,6 +58,12 @@ class StoryTask:
 @cache
 def read_demo_table(name: str) -> dict[str, Any]:
     return tomllib.loads(Path(__file__).with_name(name).read_text("utf-8"))
+
+
+def make_call(call_id: str, tool: str, command: str) -> dict[str, Any]:
+    """Return the call of a command, as a message of a chat has it."""
+    function = {"name": tool, "arguments": json.dumps({"command": command})}
+    return {"id": call_id, "type": "function", "function": function}
 
 
 def fill(text: str, values: Mapping[str, object]) -> str:
@@ -124,7 +130,8 @@ def find_arm(session: str) -> str:
     """Return the arm of a session, which depends on its id only."""
     from relight.warm.provision import is_held_out
 
-    return "cold" if is_held_out(session, HOLD_OUT) else "warm"
+    hold_out = read_demo_table("settings.toml")["templates"]["hold_out"]
+    return "cold" if is_held_out(session, hold_out) else "warm"
 
 
 class Stories:
@@ -155,7 +162,8 @@ class Stories:
                 pack += self._shuffle(self._find_project(project))
             for card in list(pack):
                 name, module = card
-                allowed = may_delegate or not _delegates(self.tasks[name])
+                steps = self.tasks[name]["step"]
+                allowed = may_delegate or not any("delegate" in step for step in steps)
                 if len(tasks) < count and name not in tasks and allowed:
                     pack.remove(card)
                     tasks[name] = self.make_task(name, project, module=module, arm=arm)
@@ -228,10 +236,6 @@ class Stories:
         pack = [(name, module) for name in names for module in project["modules"]]
         self.dice.shuffle(pack)
         return pack
-
-
-def _delegates(raw: Mapping[str, Any]) -> bool:
-    return any("delegate" in step for step in raw["step"])
 
 
 @dataclass(frozen=True)

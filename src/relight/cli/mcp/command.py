@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from relight.cli.options import NO_IMPORT, current_home, no_import_option, relight_command
+from relight.config import find_home, read_config
 
 # what the model of the agent gets to read about the server
 INSTRUCTIONS = (
@@ -17,6 +18,7 @@ INSTRUCTIONS = (
 
 
 @relight_command("mcp", example="relight mcp --allow-label")
+@no_import_option
 @click.option("--all", "everything", is_flag=True, help="Show the sessions of all projects.")
 @click.option("--allow-label", is_flag=True, help="Let the agent label sessions.")
 def command(everything: bool, allow_label: bool) -> None:
@@ -32,7 +34,6 @@ def command(everything: bool, allow_label: bool) -> None:
     from relight.cli.mcp.project_scope import find_scope
     from relight.cli.mcp.protocol import ProtocolServer, Toolbox
     from relight.cli.mcp.tools import TOOLS
-    from relight.config import find_home, read_config
 
     config = read_config(find_home(current_home()))
     has_imports = config.auto_import and not click.get_current_context().meta.get(NO_IMPORT)
@@ -51,6 +52,3 @@ def command(everything: bool, allow_label: bool) -> None:
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     ProtocolServer(toolbox, output).serve(sys.stdin.buffer)
-
-
-command.params.insert(0, no_import_option())

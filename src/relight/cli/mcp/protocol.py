@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from relight.chat.messages import decode_mended
+from relight.cli.mcp import messages
 from relight.errors import RelightError
 from relight.text import clean_lines
 
@@ -45,7 +46,7 @@ class Toolbox(Struct, frozen=True):
     name: str
     version: str
     instructions: str
-    tools: Sequence[Mapping[str, Any]]
+    tools: Sequence[messages.ToolOffer]
     call: Callable[[str, Mapping[str, Any]], str]
 
 
@@ -109,7 +110,7 @@ class ProtocolServer:
             self._open.discard(request_id)
             self._cancelled.discard(request_id)
 
-    def answer(self, message: object) -> Message | None:
+    def answer(self, message: object) -> messages.RpcResponse | None:
         """Return the response to a message; None for a notification and for a response."""
         if not isinstance(message, dict):
             return _refuse(None, INVALID_REQUEST, "a message is a JSON object")
@@ -126,7 +127,7 @@ class ProtocolServer:
         try:
             if not isinstance(parameters, dict):
                 raise ProtocolError(INVALID_PARAMETERS, "params must be an object")
-            return {"jsonrpc": "2.0", "id": request_id, "result": self._do(method, parameters)}
+            return messages.RpcResponse(id=request_id, result=self._do(method, parameters))
         except ProtocolError as error:
             return _refuse(request_id, error.code, error.message)
 
@@ -134,30 +135,27 @@ class ProtocolServer:
         if _is_id(request_id) and request_id in self._open:
             self._cancelled.add(request_id)
 
-    def _do(self, method: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _do(self, method: str, parameters: Mapping[str, Any]) -> Struct:
         match method:
             case "initialize":
                 return self._initialize(parameters)
             case "ping":
-                return {}
+                return messages.Nothing()
             case "tools/list":
-                return {"tools": self._toolbox.tools}
+                return messages.ToolOffers(self._toolbox.tools)
             case "tools/call":
                 return self._call(parameters.get("name"), parameters.get("arguments"))
         raise ProtocolError(UNKNOWN_METHOD, f"there is no method {method[:80]!r}")
 
-    def _initialize(self, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _initialize(self, parameters: Mapping[str, Any]) -> messages.Welcome:
         asked = parameters.get("protocolVersion")
+        version = asked if asked in VERSIONS else VERSIONS[-1]
         offered = self._toolbox
-        return {
-            "protocolVersion": asked if asked in VERSIONS else VERSIONS[-1],
-            "capabilities": {"tools": {}},
-            "serverInfo": {"name": offered.name, "version": offered.version},
-            "instructions": offered.instructions,
-        }
+        name = messages.ServerName(offered.name, offered.version)
+        return messages.Welcome(version, messages.Capabilities(), name, offered.instructions)
 
-    def _call(self, name: object, arguments: object) -> Mapping[str, Any]:
-        if name not in [one["name"] for one in self._toolbox.tools]:
+    def _call(self, name: object, arguments: object) -> messages.CallAnswer:
+        if name not in [one.name for one in self._toolbox.tools]:
             raise ProtocolError(INVALID_PARAMETERS, f"there is no tool {str(name)[:80]!r}")
         arguments = {} if arguments is None else arguments
         try:
@@ -185,11 +183,13 @@ def _is_id(value: object) -> bool:
     return isinstance(value, str | int | float) and not isinstance(value, bool)
 
 
-def _show(text: str, *, is_error: bool = False) -> Message:
-    content = [{"type": "text", "text": clean_lines(text) if is_error else text}]
-    return {"content": content, "isError": is_error}
+def _show(text: str, *, is_error: bool = False) -> messages.CallAnswer:
+    return messages.CallAnswer(
+        [messages.TextBlock(clean_lines(text) if is_error else text)], is_error
+    )
 
 
-def _refuse(request_id: object, code: int, message: str) -> Message:
-    error = {"code": code, "message": clean_lines(message)}
-    return {"jsonrpc": "2.0", "id": request_id, "error": error}
+def _refuse(request_id: object, code: int, message: str) -> messages.RpcResponse:
+    return messages.RpcResponse(
+        id=request_id, error=messages.ProtocolProblem(code, clean_lines(message))
+    )

@@ -8,32 +8,20 @@ import msgspec
 from msgspec import Struct
 
 from relight.chat.messages import describe_arguments
+from relight.cli.mcp import tool_shapes as shapes
+from relight.cli.mcp.messages import ToolHints, ToolOffer
 from relight.cli.mcp.project_scope import Scope
-from relight.cli.mcp.tool_shapes import (
-    AskCost,
-    LabelSession,
-    ReadSession,
-    SearchSessions,
-    SimilarTask,
-    ToolCost,
-    ToolCostReport,
-    ToolFailures,
-    ToolHit,
-    ToolLabel,
-    ToolLikeness,
-    ToolResultPage,
-    ToolSession,
-    ToolSessionPart,
-    ToolStep,
-    ToolTemplate,
-    WhatFailed,
-)
 from relight.errors import MissingError, RelightError
+from relight.reports.listing import list_sessions
+from relight.reports.sessions import read_head
+from relight.reports.totals import ReportTotals, report
 from relight.store import Store
+from relight.store.queries.filters import Filter
+from relight.store.queries.listing import Listing
+from relight.store.queries.sessions import read_name, read_outcomes
 
 if TYPE_CHECKING:
-    from relight.reports.totals import ReportTotals
-    from relight.reports.trace import Step
+    pass
 
 S = TypeVar("S", bound=Struct)
 
@@ -55,11 +43,10 @@ def pick_fields(shape: type[S], *sources: object, **more: Any) -> S:
     return shape(**known | more)
 
 
-def search_sessions(store: Store, scope: Scope, asked: SearchSessions) -> ToolResultPage:
-    from relight.reports.listing import list_sessions
+def search_sessions(
+    store: Store, scope: Scope, asked: shapes.SearchSessions
+) -> shapes.ToolResultPage:
     from relight.reports.search import find_hits
-    from relight.store.queries.listing import Listing
-    from relight.store.queries.sessions import read_outcomes
 
     chosen = scope.read_filter(store, asked.since, until=asked.until, source=asked.source)
     if not (asked.query.strip() or asked.tool):
@@ -67,24 +54,23 @@ def search_sessions(store: Store, scope: Scope, asked: SearchSessions) -> ToolRe
             raise RelightError("failed_calls needs a query or a tool", "or call what_failed")
         wanted = Listing(outcome=asked.outcome, limit=asked.limit)
         page = list_sessions(store, chosen, wanted)
-        found = [pick_fields(ToolSession, one) for one in page.sessions]
+        found = [pick_fields(shapes.ToolSession, one) for one in page.sessions]
         note = None if found else "no such session is recorded here"
-        return ToolResultPage(sessions=found, total=page.count, note=note)
+        return shapes.ToolResultPage(sessions=found, total=page.count, note=note)
     result = find_hits(
         store, asked.query, chosen, tool=asked.tool, failed=asked.failed_calls, limit=asked.limit
     )
     outcomes = read_outcomes(store, list({one.session_id for one in result.hits}))
-    hits = [pick_fields(ToolHit, one, outcomes[one.session_id]) for one in result.hits]
+    hits = [pick_fields(shapes.ToolHit, one, outcomes[one.session_id]) for one in result.hits]
     if asked.outcome:
         hits = [one for one in hits if one.outcome == asked.outcome]
-        return ToolResultPage(hits=hits, note="only the best hits were looked through")
+        return shapes.ToolResultPage(hits=hits, note="only the best hits were looked through")
     # the note of an empty result counts what other projects have
     note = result.note if hits else "nothing matches here; try fewer words, or prefix*"
-    return ToolResultPage(hits=hits, total=result.total, note=note)
+    return shapes.ToolResultPage(hits=hits, total=result.total, note=note)
 
 
-def read_session(store: Store, scope: Scope, asked: ReadSession) -> ToolSessionPart:
-    from relight.reports.sessions import read_head
+def read_session(store: Store, scope: Scope, asked: shapes.ReadSession) -> shapes.ToolSessionPart:
     from relight.reports.trace import cut_part, read_trace
 
     found = scope.find_session(store, asked.session_id)
@@ -97,30 +83,28 @@ def read_session(store: Store, scope: Scope, asked: ReadSession) -> ToolSessionP
         part = cut_part(trace, step=asked.step, limit=asked.limit)
         steps, following = part.steps, part.next
     return pick_fields(
-        ToolSessionPart,
+        shapes.ToolSessionPart,
         head.figures,
         head,
         total_steps=len(trace.steps),
-        steps=[_show_step(one) for one in steps],
+        # a command says what its arguments would say again
+        steps=[
+            pick_fields(shapes.ToolStep, one, **{"arguments": None} if one.command else {})
+            for one in steps
+        ],
         next=following,
         silence=trace.silence,
     )
 
 
-def _show_step(step: "Step") -> ToolStep:
-    """Return a step; a command says what its arguments would say again."""
-    shown = pick_fields(ToolStep, step)
-    return msgspec.structs.replace(shown, arguments=None) if shown.command else shown
-
-
-def what_failed(store: Store, scope: Scope, asked: WhatFailed) -> ToolFailures:
+def what_failed(store: Store, scope: Scope, asked: shapes.WhatFailed) -> shapes.ToolFailures:
     from relight.reports.failures import read_failures
 
     chosen = scope.read_filter(store, asked.since, until=asked.until)
     found = read_failures(store, chosen)
     calls = [one for one in found.failures if asked.tool in (None, one.tool)]
     spirals = [one for one in found.spirals if asked.tool in (None, one.tool)]
-    return ToolFailures(
+    return shapes.ToolFailures(
         failed=found.failed,
         causes=list(found.causes[:SHOWN_CAUSES]),
         newest=list(found.runs[:SHOWN_CAUSES]),
@@ -129,7 +113,7 @@ def what_failed(store: Store, scope: Scope, asked: WhatFailed) -> ToolFailures:
     )
 
 
-def cost(store: Store, scope: Scope, asked: AskCost) -> object:
+def cost(store: Store, scope: Scope, asked: shapes.AskCost) -> object:
     if asked.ref is not None:
         from relight.reports.git_costs import read_cost
 
@@ -139,19 +123,19 @@ def cost(store: Store, scope: Scope, asked: AskCost) -> object:
         except MissingError as error:
             hint = "name a branch, a commit or a file of this project; by=branch lists branches"
             raise MissingError(error.message, hint) from error
-    from relight.reports.totals import report
-
     chosen = scope.read_filter(store, asked.since, until=asked.until)
     found = report(store, [asked.by], chosen, top=SHOWN_ROWS)
     rows = [_show_cost(one, key=one.key(asked.by)) for one in found.rows]
     other = _show_cost(found.other) if found.other else None
     total = _show_cost(found.total)
-    return pick_fields(ToolCostReport, found, by=asked.by, total=total, rows=rows, other=other)
+    return pick_fields(
+        shapes.ToolCostReport, found, by=asked.by, total=total, rows=rows, other=other
+    )
 
 
-def _show_cost(figures: "ReportTotals", key: str | None = None) -> ToolCost:
+def _show_cost(figures: "ReportTotals", key: str | None = None) -> shapes.ToolCost:
     title = getattr(figures, "title", None)
-    return pick_fields(ToolCost, figures, key=key, title=title or None)
+    return pick_fields(shapes.ToolCost, figures, key=key, title=title or None)
 
 
 def _check_inside(scope: Scope, ref: str) -> None:
@@ -161,14 +145,13 @@ def _check_inside(scope: Scope, ref: str) -> None:
         raise RelightError(f"{ref!r} is outside of this project", "name a path inside of it")
 
 
-def similar_task(store: Store, scope: Scope, asked: SimilarTask) -> ToolLikeness:
+def similar_task(store: Store, scope: Scope, asked: shapes.SimilarTask) -> shapes.ToolLikeness:
     from relight.reports.likeness import find_similar
-    from relight.store.queries.filters import Filter
     from relight.warm.choice import rank_templates
     from relight.warm.injection import render_template
 
     alike = find_similar(store, asked.task, Filter(folders=scope.folders))
-    sessions = [pick_fields(ToolSession, one, similarity=value) for one, value in alike]
+    sessions = [pick_fields(shapes.ToolSession, one, similarity=value) for one, value in alike]
     project = scope.folders[0] if scope.folders else str(scope.start)
     choices = [
         one
@@ -176,7 +159,7 @@ def similar_task(store: Store, scope: Scope, asked: SimilarTask) -> ToolLikeness
         if one.is_above_floor and scope.has(one.template.project)
     ]
     templates = [
-        ToolTemplate(
+        shapes.ToolTemplate(
             name=one.template.name,
             task=one.template.task,
             outcome=one.template.outcome,
@@ -186,13 +169,12 @@ def similar_task(store: Store, scope: Scope, asked: SimilarTask) -> ToolLikeness
         )
         for number, one in enumerate(choices[:SHOWN_TEMPLATES])
     ]
-    return ToolLikeness(sessions, templates)
+    return shapes.ToolLikeness(sessions, templates)
 
 
-def label(store: Store, scope: Scope, asked: LabelSession) -> ToolLabel:
+def label(store: Store, scope: Scope, asked: shapes.LabelSession) -> shapes.ToolLabel:
     from relight.reports.labels import label_session
     from relight.store.labels import find_label
-    from relight.store.queries.sessions import read_name
 
     found = scope.find_session(store, asked.session_id)
     earlier = find_label(store, found)
@@ -201,7 +183,7 @@ def label(store: Store, scope: Scope, asked: LabelSession) -> ToolLabel:
             f"a person labelled this session: {earlier.outcome}", "only a person may change that"
         )
     label_session(store, found, asked.outcome, why=f"{AGENT_LABEL}{asked.why}")
-    return ToolLabel(read_name(store, found).session, asked.outcome)
+    return shapes.ToolLabel(read_name(store, found).session, asked.outcome)
 
 
 class RecordTool(Struct, frozen=True):
@@ -212,20 +194,10 @@ class RecordTool(Struct, frozen=True):
     do: Callable[[Store, Scope, Any], object]
     is_reading: bool = True
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> ToolOffer:
         """Return the tool as an entry of the protocol's `tools/list`."""
-        description, schema = describe_arguments(self.arguments)
-        return {
-            "name": self.name,
-            "description": description,
-            "inputSchema": schema,
-            "annotations": {
-                "readOnlyHint": self.is_reading,
-                "destructiveHint": False,
-                "idempotentHint": True,
-                "openWorldHint": False,
-            },
-        }
+        hints = ToolHints(read_only_hint=self.is_reading)
+        return ToolOffer(self.name, *describe_arguments(self.arguments), hints)
 
     def read(self, arguments: object) -> Any:
         """Return the arguments as the tool's type; models write numbers as texts."""
@@ -242,11 +214,11 @@ class RecordTool(Struct, frozen=True):
 TOOLS = {
     tool.name: tool
     for tool in (
-        RecordTool("search_sessions", SearchSessions, search_sessions),
-        RecordTool("read_session", ReadSession, read_session),
-        RecordTool("what_failed", WhatFailed, what_failed),
-        RecordTool("cost", AskCost, cost),
-        RecordTool("similar_task", SimilarTask, similar_task),
-        RecordTool("label", LabelSession, label, is_reading=False),
+        RecordTool("search_sessions", shapes.SearchSessions, search_sessions),
+        RecordTool("read_session", shapes.ReadSession, read_session),
+        RecordTool("what_failed", shapes.WhatFailed, what_failed),
+        RecordTool("cost", shapes.AskCost, cost),
+        RecordTool("similar_task", shapes.SimilarTask, similar_task),
+        RecordTool("label", shapes.LabelSession, label, is_reading=False),
     )
 }

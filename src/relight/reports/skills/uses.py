@@ -156,6 +156,12 @@ def _check_together(values: Values) -> None:
         )
 
 
+class RecordedUse(Struct, frozen=True):
+    """The number of a use of a skill."""
+
+    id: int
+
+
 class SkillUseDays(Struct, frozen=True):
     """The uses of skills by day and model between two days."""
 

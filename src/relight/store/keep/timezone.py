@@ -1,5 +1,7 @@
 """The time zone of a store's calendar days, which can be changed: all days are derived again."""
 
+from msgspec import Struct
+
 from relight.store import Store
 from relight.store.derive import rollup
 from relight.store.sql import Connection, list_values, make_id_table
@@ -12,6 +14,14 @@ QUARTERS = " union ".join(
     f"select {moment} / {QUARTER_HOUR_MS} as quarter from {table} where {moment} is not null"
     for table, moment in DATED.items()
 )
+
+
+class TimezoneChange(Struct, frozen=True):
+    """The time zone of a store, the one before, and the jobs that go by it."""
+
+    timezone: str
+    before: str
+    jobs: list[str]
 
 
 def change_timezone(store: Store, timezone: str) -> None:

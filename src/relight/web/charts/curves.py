@@ -79,7 +79,7 @@ def draw_lines(
     last = [
         f"{line.name} {formatter(value)}"
         for line in lines
-        if (value := _last_value(line)) is not None
+        if (value := next((one.value for one in line.points[::-1] if one), None)) is not None
     ]
     return Chart(
         title=title,
@@ -123,7 +123,3 @@ def _draw_strokes(
         height=height,
     )
     return [stretched, *dots]
-
-
-def _last_value(line: Series) -> float | None:
-    return next((one.value for one in reversed(line.points) if one is not None), None)

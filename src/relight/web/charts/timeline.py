@@ -8,7 +8,7 @@ from markupsafe import Markup
 from relight.text import seconds, share
 from relight.web.charts.chart import FOOT, Cell, Chart, Legend, frame
 from relight.web.charts.svg import element, link_shapes, percent, text_element
-from relight.web.reading.outline import PromptEntry, Span, StepSpans, sum_spans
+from relight.web.reading.outline import PromptEntry, Span, StepSpans, merge_spans, sum_spans
 
 LANE, BAR = 17.0, 11.0
 PIECES = 360  # of the width: what is closer together is drawn as one
@@ -66,24 +66,6 @@ class ShortenedTime:
         low, high = self._passed[place], self._passed[place + 1]
         part = (wanted - low) / (high - low) if high > low else 0.0
         return self._starts[place] + (self._starts[place + 1] - self._starts[place]) * part
-
-
-def merge_spans(spans: Sequence[Span], gap: float) -> Iterator[Span]:
-    """Yield spans in order, those that touch or are closer than `gap` as one.
-
-    >>> list(merge_spans([(5, 7), (0, 2), (2, 4)], 0))
-    [(0, 4), (5, 7)]
-    """
-    last: Span | None = None
-    for begin, end in sorted(spans):
-        if last is not None and begin - last[1] <= gap:
-            last = (last[0], max(last[1], end))
-        else:
-            if last is not None:
-                yield last
-            last = (begin, end)
-    if last is not None:
-        yield last
 
 
 def draw_timeline(
@@ -153,19 +135,11 @@ def _draw_spans(
     spans: Sequence[Span], scale: ShortenedTime, *, y: float, kind: str
 ) -> Iterator[Markup]:
     """Yield the bars of a lane; at most some hundred, each wide enough to be seen."""
-    last: tuple[float, float] | None = None
-    places = sorted((scale.share(begin), scale.share(end)) for begin, end in spans)
-    for begin, end in [*places, (9.0, 9.0)]:
-        if last is not None and begin - last[1] <= 1 / PIECES and begin < 9:
-            last = (last[0], max(last[1], end))
-            continue
-        if last is not None:
-            width = max(last[1] - last[0], 0.7 / PIECES)
-            left = min(last[0], 1 - width)
-            yield element(
-                "rect", class_=kind, x=percent(left), y=y, width=percent(width), height=BAR
-            )
-        last = (begin, end)
+    places = ((scale.share(begin), scale.share(end)) for begin, end in spans)
+    for begin, end in merge_spans(places, 1 / PIECES):
+        width = max(end - begin, 0.7 / PIECES)
+        left = min(begin, 1 - width)
+        yield element("rect", class_=kind, x=percent(left), y=y, width=percent(width), height=BAR)
 
 
 def _draw_axis(scale: ShortenedTime, height: float) -> Iterator[Markup]:

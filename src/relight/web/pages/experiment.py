@@ -1,8 +1,7 @@
 """One experiment: the same tasks in both arms, compared task by task."""
 
-from relight.web.charts.chart import colour_of
 from relight.web.charts.intervals import IntervalRow
-from relight.web.measuring import ARM_COLOURS, draw_metric
+from relight.web.measuring import draw_metric, make_arm
 from relight.web.page import Context, View
 from relight.work.experiments.metrics import METRICS
 from relight.work.experiments.pairs import PairedMeasure, read_paired_report
@@ -29,12 +28,8 @@ def show(view: View) -> Context:
 
 
 def _draw_arms(arms: list[str], measure: PairedMeasure) -> list[IntervalRow]:
+    note = f"{measure.pairs} pairs"
     return [
-        IntervalRow(
-            name=arm,
-            estimate=measure.arms[arm],
-            note=f"{measure.pairs} pairs",
-            colour=ARM_COLOURS.get(arm) or colour_of(number),
-        )
+        make_arm(arm, measure.arms[arm], note=note, number=number)
         for number, arm in enumerate(arms)
     ]

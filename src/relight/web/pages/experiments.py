@@ -3,7 +3,7 @@
 from relight.warm.library import read_templates
 from relight.warm.plans import read_warm_plans
 from relight.web.charts.intervals import IntervalRow
-from relight.web.measuring import ARM_COLOURS, draw_metric
+from relight.web.measuring import draw_metric, make_arm
 from relight.web.page import Context, View
 from relight.work.experiments.holdout import read_holdout
 from relight.work.experiments.register import summarise_experiments
@@ -42,13 +42,7 @@ def show(view: View) -> Context:
 
 
 def _draw_arms(measure: Measure) -> list[IntervalRow]:
-    arms = (
-        ("cold", measure.cold, measure.cold_sessions),
-        ("warm", measure.warm, measure.warm_sessions),
-    )
     return [
-        IntervalRow(
-            name=name, estimate=estimate, note=f"{sessions} sessions", colour=ARM_COLOURS[name]
-        )
-        for name, estimate, sessions in arms
+        make_arm("cold", measure.cold, note=f"{measure.cold_sessions} sessions"),
+        make_arm("warm", measure.warm, note=f"{measure.warm_sessions} sessions"),
     ]

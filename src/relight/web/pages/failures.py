@@ -10,11 +10,7 @@ from relight.errors import MissingError
 from relight.reports.failures import KINDS, explain_no_failure, read_failures
 from relight.reports.filters import find_jobs
 from relight.reports.metrics import read_failure_rate
-from relight.store.queries.failures import (
-    FailureGroup,
-    count_failures_by_day,
-    read_failure_groups,
-)
+from relight.store.queries.failures import FailureGroup, count_failures_by_day, read_failure_groups
 from relight.store.queries.filters import Filter
 from relight.store.queries.tool_sums import count_tools
 from relight.text import count

@@ -12,7 +12,7 @@ from relight.reports.narrowing import NoMatch, explain_no_match
 from relight.reports.runs import RECENT_RUNS, JobReport
 from relight.store.queries.filters import find_day_start
 from relight.store.queries.runs import RunReport, read_recent_runs, read_runs_since
-from relight.text import dollars, seconds
+from relight.text import dollars, format_cost, seconds
 from relight.web.charts.sparks import RunBlock, draw_plain_strip, draw_sparkline, draw_strip
 from relight.web.page import Context, View
 from relight.web.paging import cut_page
@@ -80,7 +80,7 @@ def is_chosen(view: View, job: JobReport, given: Mapping[str, str] | None = None
 def show_job(view: View, job: JobReport, runs: Sequence[RunReport], *, is_linked: bool) -> ShownJob:
     """A job with its last runs, newest first and none of them skipped."""
     # a run that died before a model answered says nothing about the cost of the work
-    worked = [run for run in runs if has_worked(run)]
+    worked = [run for run in runs if run.input_tokens or run.cache_read_tokens or run.output_tokens]
     known = [run.cost_usd for run in worked if run.cost_usd is not None and not run.unpriced_turns]
     return ShownJob(
         **asdict(job),
@@ -96,11 +96,6 @@ def show_job(view: View, job: JobReport, runs: Sequence[RunReport], *, is_linked
     )
 
 
-def has_worked(run: RunReport) -> bool:
-    """True if a model has used tokens in a run."""
-    return any((run.input_tokens, run.cache_read_tokens, run.output_tokens))
-
-
 def _describe_priced(known: int, worked: int, runs: int) -> str:
     """Return which runs the mean cost is of, or why there is none."""
     if known:
@@ -110,9 +105,7 @@ def _describe_priced(known: int, worked: int, runs: int) -> str:
 
 def _block(view: View, job: JobReport, run: RunReport) -> RunBlock:
     when = (run.started_at or run.scheduled_for or "")[:16].replace("T", " ")
-    unpriced = run.unpriced_turns or 0
-    cost = dollars(run.cost_usd, unpriced=unpriced, included=run.included_usd)
-    facts = [seconds(run.duration_seconds), cost]
+    facts = [seconds(run.duration_seconds), format_cost(run)]
     why = run.evidence[0] if run.evidence else ""
     return RunBlock(
         outcome=run.outcome,

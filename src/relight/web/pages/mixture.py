@@ -10,40 +10,31 @@ from relight.text import cut_visible, seconds
 from relight.web.charts.sparks import draw_span
 from relight.web.page import Context, View, find_view_number
 from relight.web.reading.markdown import render_markdown
-from relight.work.moa.trace_report import (
-    DISAGREEING,
-    all_calls,
-    compare_advice,
-    find_prompt,
-    find_task,
-    find_trace,
-    read_cost,
-    read_milliseconds,
-    sum_call_costs,
-    sum_models,
-)
+from relight.work.moa import trace_report
 
 
 def show(view: View) -> Context:
     """Return the turn that the address names, else the last."""
     try:
-        trace = find_trace(view.store, view.path["name"])
+        trace = trace_report.find_trace(view.store, view.path["name"])
     except RelightError as error:
         raise MissingError(error.message, error.hint) from error
     turns = trace.turns
     number = min(find_view_number(view, "turn") or len(turns), max(len(turns), 1))
-    agreements = [compare_advice(turn) for turn in turns]
-    cost, unpriced = sum_call_costs(call for turn in turns for call in all_calls(turn))
+    agreements = [trace_report.compare_advice(turn) for turn in turns]
+    cost, unpriced = trace_report.sum_call_costs(
+        call for turn in turns for call in trace_report.all_calls(turn)
+    )
     turn = turns[number - 1] if turns else None
     return {
         "name": trace.session_id,
-        "about": find_task(turns[0]) if turns else None,
+        "about": trace_report.find_task(turns[0]) if turns else None,
         "number": number,
         "turns": len(turns),
         "turn": turn,
-        "prompt": find_prompt(turn) if turn else None,
+        "prompt": trace_report.find_prompt(turn) if turn else None,
         "calls": describe_calls(turn, agreements[number - 1]) if turn else [],
-        "models": sum_models(turns, agreements),
+        "models": trace_report.sum_models(turns, agreements),
         "cost_usd": cost,
         "unpriced": unpriced,
         "skipped": trace.skipped,
@@ -55,12 +46,12 @@ def show(view: View) -> Context:
 def describe_calls(turn: Mapping[str, Any], agreement: Sequence[float | None]) -> list[Context]:
     """Return each call of a turn with its time span: advisers run at once, then one model acts."""
     acting = turn.get("aggregator")
-    advised = max([0, *(read_milliseconds(one) or 0 for one in turn["references"])])
-    whole = max(advised + (read_milliseconds(acting) or 0 if acting else 0), 1)
+    advised = max([0, *(trace_report.read_milliseconds(one) or 0 for one in turn["references"])])
+    whole = max(advised + (trace_report.read_milliseconds(acting) or 0 if acting else 0), 1)
     rows = []
-    for call, agreed in zip_longest(all_calls(turn), agreement):
+    for call, agreed in zip_longest(trace_report.all_calls(turn), agreement):
         is_acting = call is acting
-        begin, took = advised if is_acting else 0, read_milliseconds(call)
+        begin, took = advised if is_acting else 0, trace_report.read_milliseconds(call)
         spent = None if took is None else took / 1000
         failure = call.get("failure")
         usage = call.get("usage")
@@ -69,13 +60,13 @@ def describe_calls(turn: Mapping[str, Any], agreement: Sequence[float | None]) -
                 "label": str(call.get("label") or call.get("model") or "unknown"),
                 "role": "acts" if is_acting else "advises",
                 "usage": usage if isinstance(usage, Mapping) else {},
-                "cost_usd": None if call.get("cached") else read_cost(call),
-                "unpriced": 0 if call.get("cached") else int(read_cost(call) is None),
+                "cost_usd": None if call.get("cached") else trace_report.read_cost(call),
+                "unpriced": 0 if call.get("cached") else int(trace_report.read_cost(call) is None),
                 "seconds": spent,
                 "is_cached": bool(call.get("cached")),
                 "failure": failure if isinstance(failure, Mapping) else None,
                 "agreed": agreed,
-                "differs": agreed is not None and agreed < DISAGREEING,
+                "differs": agreed is not None and agreed < trace_report.DISAGREEING,
                 "said": read_text(call.get("output")),
                 "asked": [(one.tool, read_text(one.arguments)) for one in read_calls(call)],
                 "saw": [
@@ -83,7 +74,6 @@ def describe_calls(turn: Mapping[str, Any], agreement: Sequence[float | None]) -
                     for one in call.get("input_messages") or ()
                     if isinstance(one, Mapping)
                 ],
-                "temperature": call.get("temperature"),
                 "bar": draw_span(
                     begin / whole,
                     (begin + took) / whole,

@@ -10,14 +10,8 @@ from relight.reports.filters import is_model
 from relight.reports.narrowing import NoMatch, explain_no_match, list_given
 from relight.times import day_reader, read_time
 from relight.web.page import Context, View
+from relight.work.moa import trace_report
 from relight.work.moa.advisers import report_advisers
-from relight.work.moa.trace_report import (
-    TracedSession,
-    all_calls,
-    find_task,
-    find_traces,
-    sum_call_costs,
-)
 
 SHOWN = 50
 
@@ -26,16 +20,16 @@ def show(view: View) -> Context:
     """Return the newest traces, and the presets."""
     config = view.store.config
     rows = []
-    found = list(islice(find_traces(view.store), SHOWN))
+    found = list(islice(trace_report.find_traces(view.store), SHOWN))
     for trace in found:
-        calls = [call for turn in trace.turns for call in all_calls(turn)]
+        calls = [call for turn in trace.turns for call in trace_report.all_calls(turn)]
         if not is_trace_chosen(view, trace):
             continue
-        cost, unpriced = sum_call_costs(calls)
+        cost, unpriced = trace_report.sum_call_costs(calls)
         last = trace.turns[-1] if trace.turns else {}
         rows.append(
             {
-                "about": find_task(trace.turns[0]) if trace.turns else None,
+                "about": trace_report.find_task(trace.turns[0]) if trace.turns else None,
                 "session": trace.session_id,
                 "preset": last.get("preset"),
                 "turns": len(trace.turns),
@@ -57,7 +51,7 @@ def show(view: View) -> Context:
     }
 
 
-def explain_no_trace(view: View, traces: Sequence[TracedSession]) -> NoMatch:
+def explain_no_trace(view: View, traces: Sequence[trace_report.TracedSession]) -> NoMatch:
     return explain_no_match(
         view.store,
         "trace",
@@ -71,12 +65,14 @@ def _list_given(view: View) -> dict[str, Any]:
 
 
 def is_trace_chosen(
-    view: View, trace: TracedSession, given: Mapping[str, Any] | None = None
+    view: View, trace: trace_report.TracedSession, given: Mapping[str, Any] | None = None
 ) -> bool:
     """True if a trace matches the days and the model in the address, or those given."""
     given = _list_given(view) if given is None else given
     wanted, aliases = given.get("model", ""), view.store.config.models.aliases
-    calls = [call for turn in trace.turns for call in all_calls(turn)] if wanted else []
+    calls = (
+        [call for turn in trace.turns for call in trace_report.all_calls(turn)] if wanted else []
+    )
     if wanted and not any(is_model(str(one.get("model") or ""), wanted, aliases) for one in calls):
         return False
     at = read_time(trace.turns[-1].get("ts")) if trace.turns else None

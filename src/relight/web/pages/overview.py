@@ -1,7 +1,8 @@
 """The overview: what needs a person, the figures of the period, and one chart of them."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from operator import attrgetter
 from typing import cast, get_args
 
 from markupsafe import Markup
@@ -62,19 +63,9 @@ class NeedAction(Struct, frozen=True):
 # a new kind of need is a row here and a function in `reports/needs.py`
 NEED_ACTIONS: dict[NeedKind, NeedAction] = {
     "budget": NeedAction(
-        "see all budgets",
-        "/limits",
-        anchor="#budgets",
-        others="budgets",
-        all_path="/limits#budgets",
+        "see all budgets", "/limits", {}, "#budgets", "budgets", "/limits#budgets"
     ),
-    "alarm": NeedAction(
-        "see all alarms",
-        "/jobs",
-        anchor="#alarms",
-        others="alarms",
-        all_path="/jobs#alarms",
-    ),
+    "alarm": NeedAction("see all alarms", "/jobs", {}, "#alarms", "alarms", "/jobs#alarms"),
     "canary": NeedAction(
         "see its trial", "/jobs/{}", anchor="#canary", others="models on trial", all_path="/jobs"
     ),
@@ -223,7 +214,9 @@ def draw_chart(view: View, by: SeriesKey, rows: Sequence[ReportRow]) -> tuple[Ch
         labels = [step.label for step in steps]
         chart = draw_lanes(title, lanes, labels=labels, links=links)
         return chart, len(names) - len(shown)
-    read, formatter = DRAWN[figure]
+    read, formatter = (
+        (attrgetter("worth_usd"), dollars) if figure == "cost" else (attrgetter("tokens"), count)
+    )
     columns = [
         StackedBar(
             label=step.label,
@@ -247,20 +240,6 @@ def draw_chart(view: View, by: SeriesKey, rows: Sequence[ReportRow]) -> tuple[Ch
         unknown=NO_PRICE if figure == "cost" else UNKNOWN,
     )
     return chart, 0
-
-
-def _read_worth(point: SeriesPoint) -> float | None:
-    return point.worth_usd
-
-
-def _read_tokens(point: SeriesPoint) -> float | None:
-    return point.tokens
-
-
-DRAWN: dict[str, tuple[Callable[[SeriesPoint], float | None], Callable[[float | None], str]]] = {
-    "cost": (_read_worth, dollars),
-    "tokens": (_read_tokens, count),
-}
 
 
 def _make_lanes(

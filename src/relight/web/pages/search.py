@@ -7,19 +7,11 @@ from msgspec.structs import replace
 
 from relight.errors import RelightError
 from relight.reports.search import Hit, find_hits
-from relight.reports.search_query import SnippetPart, split_snippet
 from relight.store import Store
 from relight.store.queries.sessions import SessionOutcome, read_outcomes
 from relight.web.page import Context, View
 
 SHOWN, MOST_SHOWN = 50, 100  # all sessions of most words; more would be a long page
-
-
-class ShownHit(Struct, frozen=True):
-    """A hit with the parts of its snippet."""
-
-    hit: Hit
-    parts: list[SnippetPart]
 
 
 class HitGroup(Struct, frozen=True):
@@ -29,7 +21,7 @@ class HitGroup(Struct, frozen=True):
     title: str | None
     project: str | None
     outcome: SessionOutcome
-    hits: list[ShownHit]
+    hits: list[Hit]
 
 
 def show(view: View) -> Context:
@@ -63,8 +55,7 @@ def _group(store: Store, hits: list[Hit]) -> list[HitGroup]:
     groups = []
     outcomes = read_outcomes(store, list({hit.session_id for hit in hits}))
     for session_id, some in groupby(hits, key=lambda hit: hit.session_id):
-        shown = [ShownHit(hit, split_snippet(hit.snippet)) for hit in some]
-        first = shown[0].hit
+        shown = list(some)
         outcome = outcomes[session_id]
-        groups.append(HitGroup(session_id, first.title, first.project, outcome, shown))
+        groups.append(HitGroup(session_id, shown[0].title, shown[0].project, outcome, shown))
     return groups

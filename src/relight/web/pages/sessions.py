@@ -4,18 +4,15 @@ from typing import Any
 
 from msgspec.structs import asdict
 
+from relight.judging.kinds import CATEGORIES
 from relight.model import OUTCOMES
 from relight.reports.listing import list_sessions
 from relight.reports.narrowing import explain_no_session
 from relight.store.queries.listing import SORTS, Listing
+from relight.web.filters import WITHIN
 from relight.web.page import Context, View, find_view_number
 
 SHOWN = 50
-WITHIN = (
-    *("outcome", "label", "category", "failure", "tool", "skill", "job"),
-    *("template", "version", "arm", "experiment"),
-)
-CATEGORIES = ("coding", "research", "ops", "general")
 
 
 def show(view: View) -> Context:

@@ -1,6 +1,6 @@
 """Skills: recent success and cost of each skill and model."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from markupsafe import Markup
@@ -13,7 +13,6 @@ from relight.reports.narrowing import NoMatch, explain_no_match, list_given
 from relight.reports.skills.averages import (
     LEAST_COVERAGE,
     WINDOW_DAYS,
-    SkillCurve,
     SkillEma,
     average_days,
     group_days,
@@ -24,6 +23,7 @@ from relight.reports.skills.averages import (
 from relight.stats.rates import Estimate
 from relight.store.queries.skills import read_days, sum_uses
 from relight.text import dollars, share
+from relight.web.charts.chart import Formatter
 from relight.web.charts.sparks import draw_sparkline
 from relight.web.page import Context, View
 from relight.web.paging import cut_page
@@ -65,8 +65,8 @@ def show(view: View) -> Context:
             known=row.success_count + row.failure_count,
             band=show_band(row),
             is_covered=row.coverage >= LEAST_COVERAGE,
-            trend=draw_trend(curve),
-            cost_trend=draw_cost_trend(curve),
+            trend=draw_trend("success", curve.success, share),
+            cost_trend=draw_trend("cost per use", curve.cost_usd, dollars),
         )
         skills.setdefault(row.skill_name, []).append(line)
     return {
@@ -90,14 +90,6 @@ def explain_no_skill(view: View) -> NoMatch | None:
     return explain_no_match(view.store, "skill", given, count) if count({}) else None
 
 
-def draw_trend(curve: SkillCurve) -> Markup:
-    return draw_sparkline("success", [_value(one) for one in curve.success], formatter=share)
-
-
-def draw_cost_trend(curve: SkillCurve) -> Markup:
-    points = [_value(one) for one in curve.cost_usd]
-    return draw_sparkline("cost per use", points, formatter=dollars)
-
-
-def _value(point: Estimate | None) -> float | None:
-    return None if point is None else point.value
+def draw_trend(title: str, points: Sequence[Estimate | None], formatter: Formatter) -> Markup:
+    values = [None if point is None else point.value for point in points]
+    return draw_sparkline(title, values, formatter=formatter)

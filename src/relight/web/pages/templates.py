@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec import Struct
 
@@ -16,6 +17,7 @@ from relight.warm.results import VersionStats, read_template_stats
 from relight.web.charts.sparks import draw_share
 from relight.web.page import Context, View
 from relight.web.paging import cut_page
+from relight.web.request import list_words
 
 COUNTED = ("warm", "cold", *OUTCOMES)
 SHOWN = 50  # of each list on one page
@@ -40,18 +42,12 @@ def show(view: View) -> Context:
     """Return the templates in use, the candidates, and the retired ones, newest first."""
     store, project = view.store, view.filters.project
     asked = {name: view.query.get(name) for name in CHOICES}
-    within = {name: asked[name] if asked[name] in CHOICES[name] else None for name in CHOICES}
-    tags = [tag.strip() for tag in view.query.get("tags", "").split(",") if tag.strip()]
+    within: dict[str, Any] = {
+        name: asked[name] if asked[name] in CHOICES[name] else None for name in CHOICES
+    }
+    tags = list_words(view.query.get("tags", ""))
     sort = "best" if view.query.get("sort") == "best" else "newest"
-    every = list_templates(
-        store,
-        state="all",
-        category=within["category"],
-        task_type=within["task_type"],
-        tags=tags,
-        project=project,
-        sort=sort,
-    )
+    every = list_templates(store, state="all", tags=tags, project=project, sort=sort, **within)
     stats = read_template_stats(store)
     is_narrowed = bool(tags or any(within.values()))
     why = None

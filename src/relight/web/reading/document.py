@@ -9,44 +9,14 @@ from markupsafe import Markup
 from relight.reports.call_subjects import describe_call
 from relight.reports.sharing import SharedSession
 from relight.reports.trace import Step
-from relight.text import dollars, make_line, make_visible, seconds
+from relight.text import dollars, format_cost, make_line, make_visible, seconds
 from relight.web.reading.arguments import draw_call
 from relight.web.reading.markdown import is_marked, render_markdown
 
-STYLE = Path(__file__).parent.parent / "static" / "relight.css"
-# the page's style, but for what only the page has
-OWN_STYLE = """
-body { display: block; max-width: 1000px; margin: 0 auto; padding: 24px 16px 60px; }
-.step { display: block; padding: 8px 0; }
-.step > .line { display: flex; gap: 10px; align-items: baseline; flex-wrap: wrap; }
-.step.call > .line { padding-left: 18px; }
-.step > .line .n { margin-left: auto; white-space: nowrap; }
-.step .body { margin: 4px 0 0 18px; min-width: 0; overflow-wrap: anywhere; }
-.step:target { outline: 2px solid var(--accent, currentColor); }
-"""
+# beside it `document.html`, and `document.css`: the page's style, but for what only the page has
+HERE = Path(__file__)
+STYLES = (HERE.parent.parent / "static" / "relight.css", HERE.with_suffix(".css"))
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-PAGE = Markup("""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="referrer" content="no-referrer">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<main>
-<h1><bdi>{title}</bdi></h1>
-{facts}
-<ol class="steps">
-{steps}
-</ol>
-<p class="small soft">Written by Relight. Secrets were redacted.</p>
-</main>
-</body>
-</html>
-""")
 STEP = Markup("""<li class="step {kind}" id="step-{number}"><div class="line">
 <a class="when" href="#step-{number}">{number}</a> <span class="soft small">{time}</span>
 <strong>{name}</strong>{words}<span class="n small soft">{facts}</span></div>{body}</li>
@@ -61,36 +31,33 @@ MOST_CHARACTERS = 20_000
 
 def write_document(session: SharedSession) -> str:
     """Return the file's text."""
-    return str(
-        PAGE.format(
-            policy=POLICY,
-            title=make_line(session.head.title or session.head.session, 160),
-            style=_read_style(),
-            facts=_draw_facts(session),
-            steps=Markup("").join(map(_draw_step, session.trace.steps)),
-        )
+    page = Markup(HERE.with_suffix(".html").read_text("utf-8")).format(
+        policy=POLICY,
+        title=make_line(session.head.title or session.head.session, 160),
+        style=_read_style(),
+        facts=_draw_facts(session),
+        steps=Markup("").join(map(_draw_step, session.trace.steps)),
     )
+    return str(page)
 
 
 @cache
 def _read_style() -> Markup:
     # ours, not a session's: a style has no other way to end than this tag
-    return Markup((STYLE.read_text("utf-8") + OWN_STYLE).replace("</", "<\\/"))
+    styles = "\n".join(path.read_text("utf-8") for path in STYLES)
+    return Markup(styles.replace("</", "<\\/"))
 
 
 def _draw_facts(session: SharedSession) -> Markup:
     head = session.head
     figures = head.figures
-    cost = dollars(
-        figures.cost_usd, unpriced=figures.unpriced_turns or 0, included=figures.included_usd
-    )
     facts = {
         "session": head.session,
         "project": head.project,
         "model": head.model,
         "started": head.started_at,
         "time": seconds(figures.wall_seconds),
-        "cost": cost,
+        "cost": format_cost(figures),
         "tool calls": f"{figures.tool_calls}, {figures.tool_failures} failed",
         "outcome": "; ".join([head.outcome, *head.evidence]),
         "texts": session.trace.silence,
@@ -147,15 +114,12 @@ def _draw_body(step: Step) -> Iterator[Markup]:
         yield FOLD.format("summary", render_markdown(step.text))
     elif step.text:
         is_plain = step.kind == "prompt" and not is_marked(step.text)
-        words = _draw_words(step.text) if is_plain else render_markdown(step.text)
+        # a prompt as it was typed: `#` and `*` in it need not mean anything
+        typed = Markup('<div class="words">{}</div>').format(make_visible(step.text))
+        words = typed if is_plain else render_markdown(step.text)
         yield BODY.format(Markup('<div class="md">{}</div>').format(words))
     if step.injected:
         yield FOLD.format("put in by the agent", _draw_plain(step.injected))
-
-
-def _draw_words(text: str) -> Markup:
-    """A prompt as it was typed: `#` and `*` in it need not mean anything."""
-    return Markup('<div class="words">{}</div>').format(make_visible(text))
 
 
 def _draw_plain(text: str) -> Markup:

@@ -1,7 +1,8 @@
 """A session's prompts, each with its cost, its time and how it ended."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from relight.times import read_time
 from relight.web.reading.shown_steps import is_error
 
 Span = tuple[int, int]  # begin and end in Unix milliseconds
+N = TypeVar("N", int, float)
 MOST_PROMPTS = 300
 
 
@@ -155,9 +157,22 @@ def sum_spans(spans: Sequence[Span]) -> int:
     >>> sum_spans([(0, 5), (3, 8), (10, 11)])
     9
     """
-    total, until = 0, None
+    return sum(end - begin for begin, end in merge_spans(spans, 0))
+
+
+def merge_spans(spans: Iterable[tuple[N, N]], gap: float) -> Iterator[tuple[N, N]]:
+    """Yield spans in order, those that touch or are closer than `gap` as one.
+
+    >>> list(merge_spans([(5, 7), (0, 2), (2, 4)], 0))
+    [(0, 4), (5, 7)]
+    """
+    last: tuple[N, N] | None = None
     for begin, end in sorted(spans):
-        start = begin if until is None else max(begin, until)
-        total += max(end - start, 0)
-        until = max(end, until or end)
-    return total
+        if last is not None and begin - last[1] <= gap:
+            last = (last[0], max(last[1], end))
+        else:
+            if last is not None:
+                yield last
+            last = (begin, end)
+    if last is not None:
+        yield last

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from relight.errors import RelightError
 from relight.intake.recorder import make_session_name, record
+from relight.model import TokenCounts
 from relight.models.endpoints import Endpoint, read_key
 from relight.sources.reading import first_line
 from relight.store import Store
@@ -27,6 +28,53 @@ class SessionStart(Struct, frozen=True):
     template: str | None = None
     arm: str | None = None
     text: str | None = None
+
+
+class RunUsage(TokenCounts, frozen=True, kw_only=True):
+    """The tokens of a run, by kind and in all."""
+
+    total_tokens: int | None
+
+
+class RunSummary(Struct, frozen=True, kw_only=True):
+    """The result of a run, its template and its figures."""
+
+    session_id: str
+    outcome: str
+    evidence: list[str]
+    answer: str | None
+    ended_by: str | None
+    hint: str | None
+    model: str
+    template: str | None
+    arm: str | None
+    turns: int | None
+    tool_calls: int | None
+    tool_failures: int | None
+    usage: RunUsage
+    cost_usd: float | None
+    unpriced_turns: int | None
+    duration_seconds: float | None
+
+
+def summarise_run(result: AgentResult, start: SessionStart, *, model: str) -> RunSummary:
+    """Return a run as JSON has it."""
+    figures = result.figures
+    same = ("turns", "tool_calls", "tool_failures", "cost_usd", "unpriced_turns")
+    return RunSummary(
+        session_id=result.session_id,
+        outcome=result.outcome,
+        evidence=result.evidence,
+        answer=result.answer,
+        ended_by=result.ended_by,
+        hint=result.hint,
+        model=model,
+        template=start.template,
+        arm=start.arm,
+        usage=RunUsage(**{name: figures[name] for name in RunUsage.__struct_fields__}),
+        duration_seconds=figures["wall_seconds"],
+        **{name: figures[name] for name in same},
+    )
 
 
 def run_prompt(

@@ -38,6 +38,17 @@ class Experiment(Struct, frozen=True):
     ended_at: int | None
 
 
+class StoppedExperiment(Struct, frozen=True):
+    """An experiment that was asked to stop, and how many of its runs are done."""
+
+    name: str
+    was_running: bool
+    status: str
+    note: str | None
+    runs_done: int
+    runs_planned: int
+
+
 class ExperimentSummary(Struct, frozen=True, kw_only=True):
     """An experiment in one line."""
 

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Literal
 
 import msgspec
+from msgspec import Struct
 
 from relight.errors import MissingError, RelightError
 from relight.model import row_id
@@ -55,6 +56,19 @@ class JobDescription(JobHistory, frozen=True, kw_only=True):
     deliver: str | None = None
     budget_usd: float | None = None
     budget_usd_per_day: float | None = None
+
+
+class JobDescriptions(Struct, frozen=True):
+    """Jobs with all their settings."""
+
+    jobs: list[JobDescription]
+
+
+class JobChange(Struct, frozen=True):
+    """A job and its state after a change."""
+
+    job: str
+    state: JobState
 
 
 def job_id(name: str) -> int:

@@ -6,11 +6,24 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from relight.errors import RelightError
 from relight.store import Store
 from relight.work.jobs.job import JobDefinition, read_job
 from relight.work.jobs.preparation import settle_job
+
+
+class ExportedJob(JobDefinition, frozen=True, kw_only=True):
+    """A job as it is stored, and whether it is paused."""
+
+    paused: bool
+
+
+class ExportedJobs(Struct, frozen=True):
+    """Jobs as JSON, for backup or another machine."""
+
+    jobs: list[ExportedJob]
 
 
 def write_tables(jobs: Sequence[JobDefinition], *, paused: Collection[str] = ()) -> str:
