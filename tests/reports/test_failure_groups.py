@@ -17,12 +17,8 @@ from relight.reports.failures import read_failures
 from relight.reports.filters import read_filter
 from relight.reports.sessions import find_session
 from relight.store import Store
-from relight.store.queries.failures import (
-    FAILURE_KEYS,
-    POSITIONED,
-    FailureGroup,
-    read_failure_groups,
-)
+from relight.store.queries.failure_sums import POSITIONED
+from relight.store.queries.failures import FAILURE_KEYS, FailureGroup, read_failure_groups
 from relight.store.queries.filters import Filter
 from relight.store.queries.tool_sums import spread_calls
 

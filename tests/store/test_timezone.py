@@ -63,6 +63,7 @@ def test_all_days_are_derived_again_as_a_new_store_would_have_them(
 @pytest.mark.sqlite("it asks the file for its tables")
 def test_every_table_with_a_day_is_dated_again(store: Store) -> None:
     rolled_up = {"session_day", "usage_day", "call_day", "position_day", "tool_day", "stale_day"}
+    rolled_up |= {"failure_day", "failure_session"}
     tables = [
         name for (name,) in store.query("select name from sqlite_master where type = 'table'")
     ]

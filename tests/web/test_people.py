@@ -19,6 +19,7 @@ from build_team import URL, Laptop, Office, open_office
 from relight.errors import StoreError
 from relight.intake.retention import derive_from
 from relight.store import Store, open_reader
+from relight.store.derive.rollup import add_up_days
 from relight.store.keep.machines import remove_person
 from relight.store.members import find_member, find_person, make_cookie
 from relight.store.rights import allow_projects, deny_projects, export_person, list_reads
@@ -226,6 +227,17 @@ def test_search_finds_no_foreign_word_and_does_not_say_that_there_is_one(office:
     assert foreign == unknown
     own = json.loads(read_as(office, "anna", "/api/search?q=aardvark"))
     assert own["hits"]
+
+
+def test_failures_of_some_projects_are_the_same_after_days_are_added_up(office: Office) -> None:
+    address = "/api/failures?since=all&by="
+    before = [json.loads(read_as(office, "anna", address + by)) for by in ("tool,kind", "length")]
+    assert all(one["failures"] for one in before)
+    add_up_days(office.store, before="2999-01-01")
+    assert office.store.query("select count(*) from failure_day where what = 'kind'") != [(0,)]
+    office.client.get("/", headers={"Cache-Control": "no-cache"})
+    after = [json.loads(read_as(office, "anna", address + by)) for by in ("tool,kind", "length")]
+    assert after == before
 
 
 def count_sessions(office: Office, person: str) -> int:

@@ -34,7 +34,8 @@ ABOUT_PERSON = {
 # of the server, or made from the rows that are exported
 LEFT_OUT = {
     *ABOUT_PERSON,
-    *("tape_part", "meta", "price", "model_alias", "stale_day", "search_words"),
+    *("tape_part", "meta", "price", "model_alias", "search_words"),
+    *("stale_day", "failure_day", "failure_session"),
 }
 
 

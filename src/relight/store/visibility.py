@@ -99,6 +99,9 @@ RULES = {
             "canary_deal",
             "experiment",
             "experiment_run",
+            # sums of all sessions: who sees some reads single calls
+            "failure_day",
+            "failure_session",
             "file_mark",
             "forgotten",
             "forgotten_by",

@@ -2,7 +2,7 @@
 
 `session_day` has usage by day and model, `call_day` has calls by tool and kind of failure,
 `session_hour` has turns by hour, `position_day` has calls by their place in the session. `tool_day`
-has the calls of all sessions by day and tool.
+has the calls of all sessions by day and tool, `failure_day` those that failed.
 """
 
 import time
@@ -38,7 +38,8 @@ UNPRICED_TURNS = """case when cost_nanos is not null then 0
 COST_NANOS = "case when cost_status = 'included' then 0 else coalesce(cost_nanos, 0) end"
 INCLUDED_NANOS = "case when cost_status = 'included' then coalesce(cost_nanos, 0) else 0 end"
 TOUCHED = "session_id in (select id from touched)"
-NO_NUMBER, NO_TEXT = "cast(null as bigint)", "cast(null as text)"
+NO_NUMBER: str = "cast(null as bigint)"
+NO_TEXT = "cast(null as text)"
 NO_TOKENS = ", ".join([NO_NUMBER] * len(TOKENS))
 SUMS = ", ".join(f"sum({name})" for name in AMOUNTS)
 SUMMED = ", ".join(f"sum({name}) as {name}" for name in AMOUNTS)
@@ -347,12 +348,14 @@ def add_up_days(store: "Store", *, before: str | None = None) -> int:
         f"select day from stale_day where day < ? order by day limit {DAYS_AT_ONCE}", (before,)
     ):
         with store.transaction() as database:
-            _add_up_tools(database, [day for (day,) in some])
+            _add_up(database, [day for (day,) in some])
         done += len(some)
     return done
 
 
-def _add_up_tools(database: Connection, days: Sequence[str]) -> None:
+def _add_up(database: Connection, days: Sequence[str]) -> None:
+    from relight.store.derive.failure_days import add_up_failures  # it is made of the same parts
+
     database.execute("create temp table if not exists chosen_day (day text primary key)")
     database.execute("delete from chosen_day")
     database.executemany("insert into chosen_day (day) values (?)", [(day,) for day in days])
@@ -366,4 +369,5 @@ def _add_up_tools(database: Connection, days: Sequence[str]) -> None:
     database.execute(f"delete from tool_day where {OF_DAYS}")
     database.execute(ADD_TOOLS.format(tool="tool", key=", tool"))
     database.execute(ADD_TOOLS.format(tool="cast(null as text)", key=""))
+    add_up_failures(database)
     database.execute(f"delete from stale_day where {OF_DAYS}")

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from relight.store import Store
 from relight.store.derive.pricing import NAMED
+from relight.store.derive.rollup import NO_TEXT
 from relight.store.jobs import IS_NAMED_AFTER
 from relight.store.queries.costs import KNOWN_COST
 from relight.store.queries.filters import Filter, find_day_start, where
@@ -122,33 +123,62 @@ NEWEST = f"""
         order by session.source || ':' || session.key limit {{limit}}
     ) as untimed
 """
+# Sessions of which no job is known: those of jobs are named after them, or an attempt of a run.
+OF_JOB = """
+    select session_id from run_attempt
+    union
+    select id from session where key >= 'cron_' and key < 'cron`'
+"""
+# Most failed sessions are no job's, and are added up without looking jobs up. Their lines of the
+# list are found by their start: an index has the sums, in the order of time.
+PLAIN = f"""
+    select 'session' as what, {NO_TEXT} as job, {NO_TEXT} as job_name, {{evidence}} as evidence,
+        {NO_TEXT} as label, {NO_TEXT} as why, {NO_TEXT} as failure_kind, count(*) as failures,
+        sum({SESSION_COST}) as cost_usd, sum(listing.unpriced_turns) as unpriced_turns,
+        0 as unrecorded, max({SESSION_AT}) as at
+    from session
+    join listing on listing.began_at = coalesce(session.started_at, 0)
+        and +listing.root_id = session.id
+    where {{test}}
+    group by {{evidence}}
+"""
+IS_PLAIN = f"""session.outcome = 'failure'
+    and session.id not in (select session_id from run_attempt)
+    and not (session.key >= 'cron_' and session.key < 'cron`')
+    and session.id not in (
+        select session_id from ({FAILED_RUNS}) as failed_run where session_id is not null
+    )"""
+NEWEST_PLAIN = f"""(
+    select min(session.source || ':' || session.key) from session
+    where {IS_PLAIN} and {PLACES[1]} = coalesce(plain.at, {LATEST})
+        and session.outcome_evidence is not distinct from plain.evidence
+)"""
+ONE = """1 as failures, cost_usd, unpriced_turns,
+    case when session is null and cost_usd is null then 1 else 0 end as unrecorded, at"""
+SUMS = """sum(failures) as failures, sum(cost_usd) as cost_usd,
+    sum(unpriced_turns) as unpriced_turns, sum(unrecorded) as unrecorded, max(at) as last_at"""
 # alike failures together, with the session of the newest; other columns would be sorted too
-GROUPS = """
-    select what, job, job_name, count(*) as failures, sum(cost_usd) as cost_usd,
-        sum(unpriced_turns) as unpriced_turns,
-        sum(case when session is null and cost_usd is null then 1 else 0 end) as unrecorded,
-        max(at) as last_at, evidence, label, why, max(failure_kind) as failure_kind,
+GROUPS = f"""
+    select what, job, job_name, {SUMS}, evidence, label, why, max(failure_kind) as failure_kind,
         max(case when place = 1 then session end) as session
     from (
-        select what, job, job_name, evidence, label, why, failure_kind, cost_usd, unpriced_turns,
-            at, session, row_number() over (
+        select found.*, row_number() over (
             partition by what, job, evidence, label, why order by at desc nulls last, session
         ) as place
-        from {failed}
+        from (
+            select what, job, job_name, evidence, label, why, failure_kind, {ONE}, session
+            from {{failed}} {{plain}}
+        ) as found
     ) as placed
     group by what, job, job_name, evidence, label, why
     order by last_at desc nulls last, job nulls last, evidence
 """
-
-
 # the same without evidence, which takes half of the time
-TALLIES = """
-    select what, job, job_name, count(*) as failures, sum(cost_usd) as cost_usd,
-        sum(unpriced_turns) as unpriced_turns,
-        sum(case when session is null and cost_usd is null then 1 else 0 end) as unrecorded,
-        max(at) as last_at
-    from {failed} group by what, job, job_name
-    order by last_at desc nulls last, job nulls last
+TALLIES = f"""
+    select what, job, job_name, {SUMS} from (
+        select what, job, job_name, {ONE} from {{failed}} {{plain}}
+    ) as found
+    group by what, job, job_name order by last_at desc nulls last, job nulls last
 """
 
 
@@ -233,10 +263,16 @@ def read_newest_failed(store: Store, chosen: Filter, *, limit: int) -> list[Fail
 
 def group_failed(store: Store, chosen: Filter) -> list[FailedGroup]:
     """Return failed runs and sessions by job and evidence, the newest group first."""
-    failed, values = _select(store, chosen)
+    failed, values = _select(store, chosen, is_divided=_is_of_days(chosen))
+    plain = ""
+    if _is_of_days(chosen):
+        test, more = _test_days(store, chosen, PLACES[1])
+        sums = PLAIN.format(test=f"{IS_PLAIN} and {test}", evidence="session.outcome_evidence")
+        plain = f"union all select plain.*, {NEWEST_PLAIN} as session from ({sums}) as plain"
+        values = [*values, *more]
     return store.read(
         FailedGroup,
-        GROUPS.format(failed=failed),
+        GROUPS.format(failed=failed, plain=plain),
         values,
         {"last_at": write_time, "evidence": read_list, "cost_usd": read_usd},
     )
@@ -244,29 +280,48 @@ def group_failed(store: Store, chosen: Filter) -> list[FailedGroup]:
 
 def tally_failed(store: Store, chosen: Filter) -> list[FailedTally]:
     """Return failed runs by job, and failed sessions, those that failed last first."""
-    failed, values = _select(store, chosen)
+    failed, values = _select(store, chosen, is_divided=_is_of_days(chosen))
+    plain = ""
+    if _is_of_days(chosen):
+        test, more = _test_days(store, chosen, PLACES[1])
+        sums = PLAIN.format(test=f"{IS_PLAIN} and {test}", evidence=NO_TEXT)
+        columns = "what, job, job_name, failures, cost_usd, unpriced_turns, unrecorded, at"
+        plain = f"union all select {columns} from ({sums}) as plain"
+        values = [*values, *more]
     formats = {"last_at": write_time, "cost_usd": read_usd}
-    return store.read(FailedTally, TALLIES.format(failed=failed), values, formats)
+    return store.read(FailedTally, TALLIES.format(failed=failed, plain=plain), values, formats)
+
+
+def _is_of_days(chosen: Filter) -> bool:
+    return replace(chosen, since=None, until=None) == Filter()
+
+
+def _test_days(store: Store, chosen: Filter, place: str) -> tuple[str, list[str | int]]:
+    """Return the test that a moment is of the chosen days, and its values."""
+    tests: list[str] = []
+    values: list[str | int] = []
+    if chosen.since is not None:
+        tests.append(f"{place} >= ?")
+        values.append(find_day_start(chosen.since, store.timezone))
+    if chosen.until is not None:
+        tests.append(f"{place} < ?")
+        values.append(find_day_start(chosen.until, store.timezone, later_days=1))
+    return " and ".join(tests) or "1 = 1", values
 
 
 def _select(
-    store: Store, chosen: Filter, *, limit: int | None = None
+    store: Store, chosen: Filter, *, limit: int | None = None, is_divided: bool = False
 ) -> tuple[str, list[str | int]]:
     """Return the failures that a filter chooses as a table with its test, and the values.
 
-    With a limit, older sessions than so many may be missing.
+    With a limit, older sessions than so many may be missing; if divided, all that are no job's.
     """
-    times = []
-    if chosen.since is not None:
-        times.append((">=", find_day_start(chosen.since, store.timezone)))
-    if chosen.until is not None:
-        times.append(("<", find_day_start(chosen.until, store.timezone, later_days=1)))
-    run_test, session_test = (
-        " and ".join(f"{place} {sign} ?" for sign, _ in times) or "1 = 1" for place in PLACES
-    )
-    moments = [moment for _, moment in times]
-    values: list[str | int] = [*moments, *moments]
-    if limit is not None and replace(chosen, since=None, until=None) == Filter():
+    run_test, values = _test_days(store, chosen, PLACES[0])
+    session_test, moments = _test_days(store, chosen, PLACES[1])
+    values = [*values, *moments]
+    if is_divided:
+        session_test = f"session.id in ({OF_JOB}) and {session_test}"
+    elif limit is not None and _is_of_days(chosen):
         among = NEWEST.format(test=f"{IS_ALONE} and {session_test}", limit=limit)
         session_test = f"session.id in ({among})"
         values += moments
