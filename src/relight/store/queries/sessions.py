@@ -347,8 +347,9 @@ def count_by_source(store: Store) -> dict[str, int]:
 def count_subagents(store: Store) -> dict[str, int]:
     """Return the number of sub-agents of each source."""
     rows = store.query(
-        "select source, count(*) from session where id <> root_id"
-        " and exists (select 1 from session_day where session_id = session.id) group by source"
+        # PostgreSQL would join an `exists` with all sessions
+        "select source, count(*) from session where id <> root_id and"
+        " (select 1 from session_day where session_id = session.id limit 1) = 1 group by source"
     )
     return dict(rows)
 
