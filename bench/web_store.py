@@ -14,6 +14,7 @@ from relight.judging.kinds import CATEGORIES
 from relight.model import row_id
 from relight.store import Store, open_store
 from relight.store.derive import rollup
+from relight.store.derive.rollup import add_up_days
 from relight.store.sql import Connection
 
 DAYS = 365
@@ -122,6 +123,7 @@ def find_store(sessions: int) -> Path:
             fill(store, sessions)
         for number in range(1, sessions // MADE_SESSIONS):
             copy_rows(store, number)
+        add_up_days(store)  # as each import does
         store.run("pragma wal_checkpoint(truncate)")
     done.touch()
     return home

@@ -143,6 +143,9 @@ USES = f"""
         1000000 + mod(abs(id), 1000000000), 'estimated', mod(abs(id) / 64, 2), 0
     from session where mod(id, 4) = 0
 """
+STALE_DAYS = """
+    insert into stale_day (day) select distinct day from call_day where 1 = 1 on conflict do nothing
+"""
 RUNS = """
     insert into skill_run (use_id, skill_name, job_id, project, model, success, nanos, last_at)
     select use_id, skill_name, job_id, project, model, success, nanos, last_at from skill_run_now
@@ -170,6 +173,7 @@ def fill(store: Store, turns: int, *, now: int) -> None:
         dice = random.Random(3)
         write_jobs(database, dice, made)
         write_templates(database, dice, made)
+    # the end of an import adds up all days
     import_all(store, environment={"HOME": str(tree(10))})
     store.run("vacuum analyze")
 
@@ -205,6 +209,7 @@ def _write_rows(database: Connection, sessions: int, *, now: int) -> None:
         ("usage_day", USAGE_DAYS),
         ("session_hour", rollup.ADD_HOURS.format(test=OF_ALL)),
         ("call_day", CALL_DAYS),
+        ("stale_day", STALE_DAYS),
         ("position_day", POSITION_DAYS),
         ("listing", LISTING),
         ("skill_invocations", USES),
