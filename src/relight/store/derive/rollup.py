@@ -353,6 +353,12 @@ def add_up_days(store: "Store", *, before: str | None = None) -> int:
     return done
 
 
+def drop_stale_sums(database: Connection) -> None:
+    """Delete the sums of days that have changed: they tell of sessions that may be deleted."""
+    for table in ("tool_day", "failure_day", "failure_session"):
+        database.execute(f"delete from {table} where day in (select day from stale_day)")
+
+
 def _add_up(database: Connection, days: Sequence[str]) -> None:
     from relight.store.derive.failure_days import add_up_failures  # it is made of the same parts
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from relight.errors import RelightError
 from relight.store import Store, search_index
+from relight.store.derive.rollup import drop_stale_sums
 from relight.store.derive.skills import facts, uses
 from relight.store.keep.derived import DERIVED
 from relight.store.months import drop_empty_months
@@ -254,6 +255,7 @@ def _count_tapes(database: Connection, sessions: set[int]) -> tuple[int, int]:
 def delete_index(store: Store, database: Connection, sessions: set[int]) -> None:
     """Delete these sessions' rows; derive the sessions again that they belong to or share with."""
     near = {near for found in sessions for near in _delete_session(database, found)} - sessions
+    drop_stale_sums(database)
     # on a server, a root may wait to be derived again
     if known := find_among(database, "select id from session where id in ({marks})", near):
         Recorder(store).derive(database, known)

@@ -83,7 +83,7 @@ def sum_failures(store: Store, chosen: Filter, by: Sequence[str]) -> Iterable[Fa
     table, inner = _choose_table(chosen, by)
     test = FAILED if "kind" in by else "1 = 1"
     keys, sums = ", ".join(by), ", ".join(SUMS)
-    if (what := find_kind(by)) and has_days(store, chosen):
+    if (what := _find_sums(by)) and has_days(store, chosen):
         statement, values = select_days(
             chosen,
             what=what,
@@ -125,7 +125,7 @@ def _sum_rows(rows: Iterable[Sequence[Any]], by: Sequence[str]) -> Iterable[Fail
     return groups.values()
 
 
-def find_kind(by: Sequence[str]) -> str | None:
+def _find_sums(by: Sequence[str]) -> str | None:
     """Return which sums of days have these keys; None if none has."""
     asked = {*by}
     if asked == {*KEYS["kind"]}:
