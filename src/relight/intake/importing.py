@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 # interpreters load everything, forks have it
 POOL_BYTES = 12 << 20
 FORKED_POOL_BYTES = 3 << 20
+# from this much on, freed memory is given back before workers are forked, which takes 2 ms
+LARGE_BYTES = 64 << 20
+# the number of glibc's setting in its <malloc.h>
+M_ARENA_MAX = -8
 # CPU time for one piece of a file, which takes a fraction of a second
 PIECE_SECONDS = 60.0
 LOCK_SECONDS = 0.02
@@ -207,7 +211,22 @@ def _start_workers(
 
         # loaded here, the rules are there in each fork
         load_rules(store, compiling or _start_scan(store.config.home), is_shared=count > 1)
+        if size >= LARGE_BYTES:
+            _free_memory()
     return Workers(count, "relight.intake.sealing:answer_task", message_seconds=piece_seconds)
+
+
+def _free_memory() -> None:
+    """Return freed memory to the system, where the C library can, and let threads share the rest.
+
+    The thread that compiled the scan leaves megabytes, which each worker would inherit.
+    """
+    import ctypes
+
+    with suppress(AttributeError, OSError, TypeError):  # another library than glibc
+        library = ctypes.CDLL(None)
+        library.mallopt(M_ARENA_MAX, 1)
+        library.malloc_trim(0)
 
 
 def _take(
@@ -295,7 +314,8 @@ def find_work(
         is_known = found == origin  # nearly all of many thousand files
         is_new = not is_known and (found is None or origin != replace(found, path=origin.path))
         if _is_wanted(store, name, origin, aside=aside, is_new=is_new):
-            yield Work(name, origin, read_marks(store, name, origin.path).get(""))
+            mark = None if found is None else read_marks(store, name, origin.path).get("")
+            yield Work(name, origin, mark)
 
 
 def find_origins(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 # how much is written in one transaction: the more, the fewer pages are written twice, but all of it
 # waits in memory. As the end nears it is a share of what remains, so that little is left to write
 # when the workers are done.
-COMMIT_BYTES = (2 << 20, 48 << 20)
+COMMIT_BYTES = (2 << 20, 40 << 20)
 COMMIT_SHARE = 3
 # how far into a file its session is looked for: what names none by then is no session
 HOLD_BYTES = 4 * CHUNK_BYTES
