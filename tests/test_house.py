@@ -66,7 +66,6 @@ SHORT = {
     "__main__.py": "a status line is printed without loading the command line",
     "auto.py": "`import relight.auto` is a public name",
     "intake/auto/startup/sitecustomize.py": "Python gives the name",
-    "reports/likeness.py": "a question to the record, which only an MCP tool asks",
     "reports/sharing.py": "a session redacted again, for a file and for a page",
     "sources/hermes/tables.py": "the shape of Hermes' own tables, which the demo writes",
     "store/keep/redaction.py": "loaded by `rebuild --redact` alone",

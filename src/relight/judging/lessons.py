@@ -205,21 +205,18 @@ def _find_cure(hits: Sequence[_Hit]) -> tuple[str, int] | None:
     """
     failing = {f"`{one.form}`" for hit in hits for one in hit.stumbles}
     programs = {one.program for hit in hits for one in hit.stumbles if one.kind == "missing"}
+    running = tuple(f"`{program}{end}" for program in programs for end in " `")
     counts = Counter(
         cure
         for hit in hits
         for cure in hit.cures
-        if cure not in failing and not any(_runs(cure, program) for program in programs)
+        if cure not in failing and (cure.endswith("first") or not cure.startswith(running))
     )
     recovered = sum(hit.is_recovered for hit in hits)
     for cure, number in sorted(counts.items(), key=lambda one: (-one[1], one[0])):
         if number >= LEAST_SESSIONS and number >= LEAST_SHARE * recovered:
             return cure, number
     return None
-
-
-def _runs(cure: str, program: str) -> bool:
-    return cure.startswith((f"`{program} ", f"`{program}`")) and not cure.endswith("first")
 
 
 def _find_programs(

@@ -222,17 +222,13 @@ def _find_bad_ends(seen: OutcomeEvidence) -> Iterator[Sign]:
         times = f"{seen.spiral_tool} failed {seen.spiral_count} times"
         text = f"it ended in a spiral: {times}, and no call after that worked"
         yield Sign("failure", text, "spiral")
-    if _is_mostly_failed(seen):
+    is_last = seen.last_call_label == "error" and seen.last_call_kind not in STOPPED
+    is_most = seen.failed_calls >= _FAILED_SHARE * seen.judged_calls
+    if is_last and is_most and seen.judged_calls >= _LEAST_CALLS:
         text = f"{seen.failed_calls} of {seen.judged_calls} calls failed, the last one too"
         yield Sign("failure", text, "calls_failed")
     if seen.last_tests == "failed":
         yield Sign("failure", TESTS_FAILED, "tests_failed")
-
-
-def _is_mostly_failed(seen: OutcomeEvidence) -> bool:
-    is_last = seen.last_call_label == "error" and seen.last_call_kind not in STOPPED
-    is_most = seen.failed_calls >= _FAILED_SHARE * seen.judged_calls
-    return is_last and is_most and seen.judged_calls >= _LEAST_CALLS
 
 
 def _is_given_up(seen: OutcomeEvidence) -> bool:

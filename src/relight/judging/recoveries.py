@@ -180,19 +180,13 @@ def _find_other_files(failed: ReadCall, between: Sequence[ReadCall]) -> str | No
     names = [
         PurePosixPath(path).name
         for one in between
-        for path in (one.made if _is_making(one) else ())
+        # a call that makes files, and does not only change them
+        if one.line or take_argument(read_arguments(one.call.arguments) or {}, "old") is None
+        for path in one.made
         if one.call.label != "error"
     ]
     fixed = [name for name in names if name not in targets and name and not is_own_word(name, ())]
     return "__init__.py" if "__init__.py" in fixed else next(iter(fixed), None)
-
-
-def _is_making(seen: ReadCall) -> bool:
-    """True if a call makes files, and does not only change them."""
-    return (
-        seen.line is not None
-        or take_argument(read_arguments(seen.call.arguments) or {}, "old") is None
-    )
 
 
 def _find_tool_cure(failed: ReadCall, later: ReadCall, between: Sequence[ReadCall]) -> str | None:

@@ -10,18 +10,8 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct
 
-from relight.judging.command_forms import (
-    MORE,
-    OWN,
-    CommandLine,
-    Form,
-    LessonTable,
-    find_made,
-    is_own_word,
-    name_file,
-    read_command_line,
-    read_table,
-)
+from relight.judging import command_forms
+from relight.judging.command_forms import MORE, OWN, CommandLine, Form, LessonTable
 from relight.judging.kinds import understand_call
 from relight.judging.recoveries import ReadCall, Stumble, TriedCall, find_paths, recover
 from relight.judging.verdicts import read_call
@@ -79,11 +69,11 @@ def _read_calls(calls: Sequence[TriedCall]) -> Iterator[ReadCall]:
     own: frozenset[str] = frozenset()
     gone: frozenset[str] = frozenset()
     for call in calls:
-        line = read_command_line(call.tool, call.arguments, own=own)
+        line = command_forms.read_command_line(call.tool, call.arguments, own=own)
         form = _find_main(line, call) if line else None
         made = tuple(_find_made(call, line)) if call.label != "error" or line else ()
         yield ReadCall(call, line, form, own, gone, made)
-        own |= {name for path in made for name in name_file(path)}
+        own |= {name for path in made for name in command_forms.name_file(path)}
         if line and " rm " in f" {line.text} ":
             removed = (one.targets for one in line.forms if one.program in ("rm", "git rm"))
             gone |= {PurePosixPath(name).name for some in removed for name in some}
@@ -91,7 +81,7 @@ def _read_calls(calls: Sequence[TriedCall]) -> Iterator[ReadCall]:
 
 def _find_main(line: CommandLine, call: TriedCall) -> Form | None:
     """The program that a call is about: the one that its evidence names, or the last real one."""
-    table = read_table()
+    table = command_forms.read_table()
     forms = [one for one in line.forms if one.program not in table.commands.around]
     if not forms:
         return line.forms[-1] if line.forms else None
@@ -110,7 +100,7 @@ def _find_made(call: TriedCall, line: CommandLine | None) -> Iterator[str]:
         if understand_call(call.tool, call.arguments).meaning == "write":
             yield from find_paths(call.arguments)
         return
-    yield from find_made(line.text)
+    yield from command_forms.find_made(line.text)
     for form in line.forms:
         if form.program in ("touch", "mkdir"):
             yield from form.targets
@@ -120,7 +110,7 @@ def _find_made(call: TriedCall, line: CommandLine | None) -> Iterator[str]:
 
 def _judge(seen: ReadCall) -> Stumble | None:
     """The stumble of a failed call; None if it is the session's own affair."""
-    table, call = read_table(), seen.call
+    table, call = command_forms.read_table(), seen.call
     role, _ = read_call(call.tool, call.arguments)
     if call.kind in table.names.affair_kinds or role in ("editor", "search"):
         return None
@@ -141,11 +131,11 @@ def _judge(seen: ReadCall) -> Stumble | None:
             names.update(_WORDS.findall(call.evidence or ""))
         if names & (seen.own | seen.gone):
             return None
-        if kind == "no_path" and is_own_word(name, ()):
+        if kind == "no_path" and command_forms.is_own_word(name, ()):
             return None
         if kind == "no_path" and name in seen.form.targets:
             return None  # a path that the agent guessed
-    if kind == "missing" and is_own_word(name, ()):
+    if kind == "missing" and command_forms.is_own_word(name, ()):
         name = OWN
     return Stumble(
         kind=kind,
@@ -197,7 +187,7 @@ def _normalise(name: str, seen: ReadCall) -> str:
     text = _ABSOLUTE.sub(lambda found: f"{MORE}/{PurePosixPath(found[0]).name}", name)
 
     def hide(found: re.Match[str]) -> str:
-        is_own = is_own_word(found[1], seen.own)
+        is_own = command_forms.is_own_word(found[1], seen.own)
         return found[0].replace(found[1], OWN) if is_own else found[0]
 
     text = _QUOTED.sub(hide, text)

@@ -247,7 +247,12 @@ def _join(alarms: Sequence[Alarm], watched: dict[str, dict[str, int]]) -> list[A
                 break
         else:
             joined.append(one)
-    return sorted((_add_others(one) for one in joined), key=lambda one: one.since, reverse=True)
+    for place, head in enumerate(joined):
+        if head.also:
+            names = [scope.replace(":", " ", 1) for scope in head.also]
+            shown = join_words(names if len(names) <= SHOWN else [*names[:SHOWN], "others"])
+            joined[place] = replace(head, sentence=f"{head.sentence} The same day: {shown}.")
+    return sorted(joined, key=lambda one: one.since, reverse=True)
 
 
 def _is_same_change(head: Alarm, one: Alarm, watched: dict[str, dict[str, int]]) -> bool:
@@ -262,14 +267,6 @@ def _is_same_change(head: Alarm, one: Alarm, watched: dict[str, dict[str, int]])
         {(c.kind, c.name, c.before, c.after) for c in two.changed if c.at} for two in (head, one)
     ]
     return bool(facts[0] & facts[1])
-
-
-def _add_others(one: Alarm) -> Alarm:
-    if not one.also:
-        return one
-    names = [scope.replace(":", " ", 1) for scope in one.also]
-    shown = join_words(names if len(names) <= SHOWN else [*names[:SHOWN], "others"])
-    return replace(one, sentence=f"{one.sentence} The same day: {shown}.")
 
 
 def read_id(text: str) -> int:

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -91,11 +90,11 @@ def read_brief(
     `slots` are the next times of jobs that must wait longer than until their stored next time.
     """
     at = round(time.time() * 1000) if now is None else now
-    moment = datetime.fromtimestamp(at / 1000, ZoneInfo(store.timezone))
+    moment = datetime.fromtimestamp(at / 1000, store.zone)
     start = round(find_last_evening(moment).timestamp() * 1000) if since is None else since
     runs = read_runs(store, since=start)
     ended = [run for run in runs if run.status not in (*WAITING, "skipped")]
-    first_day = datetime.fromtimestamp(start / 1000, ZoneInfo(store.timezone)).date().isoformat()
+    first_day = datetime.fromtimestamp(start / 1000, store.zone).date().isoformat()
     failed = list_failed_work(store, Filter(since=first_day), limit=MOST_FAILED, slots=slots)
     failed = add_burnt(store, [one for one in failed if (read_time(one.at) or 0) >= start])
     alarms = read_alarms(store, is_open=True).alarms if store.has_rows("alarm") else []

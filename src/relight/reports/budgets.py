@@ -260,8 +260,8 @@ def _project(
             store, _choose(row.scope, _Span(first, span.today, span.today))
         )
     }
-    clock = datetime.fromtimestamp(now, ZoneInfo(store.timezone)).time()
-    zone = ZoneInfo(store.timezone)
+    clock = datetime.fromtimestamp(now, store.zone).time()
+    zone = store.zone
     like_today = _alike(past, span.today)
     moments = {
         day.isoformat(): round(datetime.combine(day, clock, zone).timestamp() * 1000)

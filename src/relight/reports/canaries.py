@@ -17,16 +17,8 @@ from relight.reports.comparison.sentences import count_of, format_points
 from relight.stats.canary import CHECKED_TASKS
 from relight.stats.odds import NO_PAIRS, Pairs, Tally, count_more_runs, find_interval
 from relight.store import Store
-from relight.store.canaries import (
-    CanaryArm,
-    CanaryRow,
-    SpanCount,
-    count_arms,
-    count_span,
-    find_job_title,
-    read_canaries,
-    read_switches,
-)
+from relight.store import canaries as queries
+from relight.store.canaries import CanaryArm, CanaryRow, SpanCount
 from relight.store.queries import take_fields
 from relight.store.queries.comparison import read_job_cells
 from relight.store.sql import read_usd
@@ -159,13 +151,13 @@ class CanaryEvidence(Struct, frozen=True):
 
 def read_canary_list(store: Store, job: str | None = None, *, now: int | None = None) -> CanaryList:
     """Return the canaries of a job, or of all; the switches are those of the one job."""
-    found = [show_canary(store, row, now=now) for row in read_canaries(store, job)]
+    found = [show_canary(store, row, now=now) for row in queries.read_canaries(store, job)]
     return CanaryList(found, list_switches(store, job) if job else [])
 
 
 def list_asking(store: Store) -> list[CanaryReport]:
     """Return the canaries that wait for a person's answer."""
-    rows = [row for row in read_canaries(store, is_open=True) if find_question(row)]
+    rows = [row for row in queries.read_canaries(store, is_open=True) if find_question(row)]
     return [show_canary(store, row) for row in rows]
 
 
@@ -180,7 +172,7 @@ def find_question(row: CanaryRow) -> Question | None:
 
 def read_canary_evidence(store: Store, row: CanaryRow) -> CanaryEvidence:
     """Return the runs that a canary is judged by."""
-    control, candidate = count_arms(store, row)
+    control, candidate = queries.count_arms(store, row)
     replay = msgspec.json.decode(row.replay, type=ReplayReport) if row.replay else None
     pairs = replay.pairs if replay is not None and replay.is_counted else NO_PAIRS
     return CanaryEvidence(_tally(control), _tally(candidate), pairs, control, candidate, replay)
@@ -194,7 +186,7 @@ def show_canary(store: Store, row: CanaryRow, *, now: int | None = None) -> Cana
         low, high = find_interval([(seen.a, seen.b)], pairs=seen.pairs)
     control, candidate = seen.control, seen.candidate
     shown = {
-        "name": find_job_title(store, row.job),
+        "name": queries.find_job_title(store, row.job),
         "asks": find_question(row),
         "is_auto": bool(row.is_auto),
         "budget_usd": read_usd(row.budget_nanos),
@@ -298,21 +290,17 @@ def _describe_wait(one: CanaryReport) -> str:
 
 def list_switches(store: Store, job: str) -> list[SwitchReport]:
     """Return the changes of a job's model, oldest first, each with what it saved or cost."""
-    rows = read_switches(store, job)
+    rows = queries.read_switches(store, job)
     found = []
     for place, row in enumerate(rows, start=1):
         end = rows[place].at if place < len(rows) else None
-        before = count_span(store, job, row.from_model, until=row.at)
-        after = count_span(store, job, row.to_model, since=row.at, until=end)
+        before = queries.count_span(store, job, row.from_model, until=row.at)
+        after = queries.count_span(store, job, row.to_model, since=row.at, until=end)
         if not after.runs:  # runs may name the model in another way than the job does
-            after = count_span(store, job, None, since=row.at, until=end, is_any=True)
+            after = queries.count_span(store, job, None, since=row.at, until=end, is_any=True)
         found.append(
             SwitchReport(
-                at=write_time(row.at),
-                from_model=row.from_model,
-                to_model=row.to_model,
-                made_by=row.made_by,
-                reason=row.reason,
+                **take_fields(row, SwitchReport) | {"at": write_time(row.at)},
                 runs=after.runs,
                 failures=after.known - after.successes,
                 saved_usd=_compare_costs(before, after),

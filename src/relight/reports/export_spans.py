@@ -83,7 +83,9 @@ def make_spans(session: ExportedSession, root: str, *, has_content: bool) -> Ite
     yield _make_session_span(frame, rest)
     for turn in session.turns:
         yield _make_turn_span(frame, turn, talks.get(turn.turn_id))
-    arguments, results = _find_words(session.messages)
+    asked = [one for message in session.messages for one in message.tool_calls or ()]
+    arguments = {one.id: one.function.arguments for one in asked}
+    results = {one.tool_call_id: one.content for one in session.messages if one.tool_call_id}
     for call in session.calls:
         words = (arguments.get(call.call_id), results.get(call.call_id))
         yield _make_tool_span(frame, call, words)
@@ -242,14 +244,6 @@ def _sort_messages(messages: list[ExportedMessage]) -> tuple[dict[str, Talk], Ta
     prompts = [one for one in messages if one.role == "user"][:1]
     answers = [one for one in messages if one.role == "assistant" and one.content][-1:]
     return talks, Talk(prompts, answers) if talks else Talk(waiting, [])
-
-
-def _find_words(messages: list[ExportedMessage]) -> tuple[dict[str, str | None], dict[str, Any]]:
-    """The arguments and the results of tool calls."""
-    calls = [call for message in messages for call in message.tool_calls or ()]
-    arguments = {call.id: call.function.arguments for call in calls}
-    results = {one.tool_call_id: one.content for one in messages if one.tool_call_id}
-    return arguments, results
 
 
 def _write_talk(talk: Talk) -> dict[str, AttributeValue | None]:

@@ -14,6 +14,7 @@ from relight.judging.lessons import Taught, derive_lessons
 from relight.judging.recoveries import TriedCall
 from relight.judging.stumbles import STUMBLE_RULES, find_stumbles
 from relight.store import Store, stumbles
+from relight.store.queries import take_fields
 from relight.store.queries.failures import read_session_names
 from relight.store.queries.filters import Filter
 from relight.store.sql import read_usd
@@ -185,13 +186,10 @@ def _read(store: Store, session_id: int) -> str | None:
             continue
         calls.append(
             TriedCall(
+                **take_fields(call, TriedCall),
                 step=step,
-                tool=call.tool,
                 arguments=item.arguments,
                 result=item.result or "",
-                label=call.label,
-                kind=call.kind,
-                evidence=call.evidence,
                 turn=call.turn_id,
                 cost_nanos=None if call.turn_id is None else costs.get(call.turn_id),
             )

@@ -16,6 +16,11 @@ from relight.text import make_line
 LARGEST_PAGE = 500
 CURSOR = re.compile(r"([0-9]{1,19})_(-?[0-9]{1,19})")
 MOST = 2**63 - 1  # the largest number of a database
+# the newest sessions, which are compared
+COMPARED = 500
+SHOWN = 5
+# below this, texts share a common word by chance
+LEAST = 0.1
 
 
 class ListedSession(SessionLine, frozen=True):
@@ -71,6 +76,29 @@ def list_sessions(
         is_more=count > COUNTED,
         next=f"{shown[-1].place}_{shown[-1].root_id}" if has_more else None,
     )
+
+
+def find_similar(
+    store: Store, task: str, chosen: Filter, *, limit: int = SHOWN
+) -> list[tuple[ListedSession, float]]:
+    """Return the sessions whose title is most similar to a task, with the similarity.
+
+    A session's title is what it was asked first. Words that many titles have count less.
+    """
+    from relight.chat.similarity import cosine, rarity, weigh, weigh_words
+
+    sessions = list_sessions(store, chosen, Listing(limit=COMPARED)).sessions
+    titles = [weigh_words(one.title or "") for one in sessions]
+    holding: dict[str, int] = {}
+    for words in titles:
+        for word in words:
+            holding[word] = holding.get(word, 0) + 1
+    number = len(titles)
+    rarities = {word: rarity(number, count) for word, count in holding.items()}
+    wanted = weigh(weigh_words(task), rarities, unseen=rarity(number, 0))
+    alike = [cosine(wanted, weigh(words, rarities, unseen=0.0)) for words in titles]
+    ranked = sorted(zip(sessions, alike, strict=True), key=lambda one: -one[1])
+    return [(one, round(value, 3)) for one, value in ranked[:limit] if value >= LEAST]
 
 
 def name_outcome(outcome: str, points_to: str | None) -> str:

@@ -34,12 +34,9 @@ def read_plans(store: Store, *, now: int | None = None) -> list[PlanValue]:
 
     A plan in config.toml that names no source is left out: `find_unknown_plans` reports it.
     """
-    from zoneinfo import ZoneInfo
-
-    from relight.sources import is_source
 
     moment = time.time() if now is None else now / 1000
-    today = datetime.fromtimestamp(moment, UTC).astimezone(ZoneInfo(store.timezone)).date()
+    today = datetime.fromtimestamp(moment, UTC).astimezone(store.zone).date()
     month = today.isoformat()[:7]
     last = monthrange(today.year, today.month)[1]
     rows = sum_costs(store, "source", Filter(since=f"{month}-01", until=f"{month}-{last:02}"))

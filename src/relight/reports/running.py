@@ -64,12 +64,9 @@ def read_running_sessions(store: Store, *, now: int | None = None) -> RunningSes
     found = queries.read_running(
         store, since=now - CALLING_MS, until=now + AHEAD_MS, recent=now - RATE_MS
     )
-    alive = [one for one in found if _is_running(one, now)]
+    longest = {"call": CALLING_MS}
+    alive = [one for one in found if now - one.last_at <= longest.get(one.ending or "", RUNNING_MS)]
     return RunningSessions(write_time(now), [_describe(store, one, now) for one in alive])
-
-
-def _is_running(one: RunningRow, now: int) -> bool:
-    return now - one.last_at <= (CALLING_MS if one.ending == "call" else RUNNING_MS)
 
 
 def _describe(store: Store, one: RunningRow, now: int) -> RunningSession:

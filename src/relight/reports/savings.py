@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import Literal
-from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,18 +17,8 @@ from relight.config import Config
 from relight.model import BUCKETS, Usage
 from relight.names import find_model_name
 from relight.prices import find_price, price_usage
-from relight.reports.comparison.pairing import (
-    RECENT_DAYS,
-    DealtRuns,
-    Pairing,
-    Reason,
-    Work,
-    forecast_pair,
-    list_shared,
-    mark_dealt,
-    measure_pace,
-    split_models,
-)
+from relight.reports.comparison import pairing
+from relight.reports.comparison.pairing import RECENT_DAYS, DealtRuns, Pairing, Reason, Work
 from relight.reports.comparison.sentences import count_of
 from relight.stats.canary import forecast
 from relight.stats.odds import MARGIN, Tally
@@ -133,7 +122,7 @@ def read_savings(
     `models` are candidates beside those that this store has used.
     """
     at = round(time.time() * 1000) if now is None else now
-    moment = datetime.fromtimestamp(at / 1000, UTC).astimezone(ZoneInfo(store.timezone))
+    moment = datetime.fromtimestamp(at / 1000, UTC).astimezone(store.zone)
     since = round((moment - timedelta(days=RECENT_DAYS)).timestamp() * 1000)
     first_day = (moment - timedelta(days=RECENT_DAYS)).date().isoformat()
     in_use = {job: find_model_name(model) for job, model in read_set_models(store).items()}
@@ -152,7 +141,9 @@ def read_savings(
         for name, own in group_rows(cells, attrgetter(kind)).items():
             if name is None:
                 continue
-            others = [*models, *_list_models(known, own)]
+            # those that the agents of these runs have used
+            used = {cell.model for cell in own}
+            others = [*models, *(m for some in known.values() if some & used for m in sorted(some))]
             item = _make_item(question, kind, name=name, cells=own)
             if item is not None:
                 found.append(_add_untried(question, item, own, uses.get(name, {}), others))
@@ -197,17 +188,11 @@ def _make_use(row: GroupSums) -> _Use:
     return _Use(usage, sums.turns or 1, 0.0 if sums.unpriced_turns else worth)
 
 
-def _list_models(known: Mapping[str, set[str]], own: Sequence[RunCell]) -> list[str]:
-    """Return the models that the agents of these runs have used."""
-    used = {cell.model for cell in own}
-    return [model for models in known.values() if models & used for model in sorted(models)]
-
-
 def _make_item(
     question: _Question, kind: str, *, name: str, cells: Sequence[RunCell]
 ) -> SavingItem | None:
     """Return an item with the cheaper models that ran it; None if it rests."""
-    work = split_models(cells)
+    work = pairing.split_models(cells)
     recent = {model: sum(one.recent for one in own.values()) for model, own in work.items()}
     costs = {one: _sum_month(own) or 0.0 for one, own in work.items()}
     model = question.in_use.get(name) if kind == "job" else None
@@ -241,12 +226,12 @@ def _add_untried(
     others: Sequence[str],
 ) -> SavingItem:
     """Return an item with the models that did not run it and have the lowest prices."""
-    work = split_models(cells)
+    work = pairing.split_models(cells)
     own, use = work[item.model], uses.get(item.model)
     if use is None or not use.worth_usd or not _sum_month(own):
         return item
     names = dict.fromkeys(name for name in map(find_model_name, others) if name not in work)
-    pace = measure_pace(cells, now=round(question.now.timestamp() * 1000))
+    pace = pairing.measure_pace(cells, now=round(question.now.timestamp() * 1000))
     priced = [_make_untried(question, name, own=own, use=use, pace=pace) for name in names]
     cheaper = _order([one for one in priced if one is not None])
     return replace(item, candidates=_order([*item.candidates, *cheaper[:MOST_UNTRIED]]))
@@ -282,8 +267,8 @@ def _make_tried(
     ratio, month = _find_ratio(own, theirs), _sum_month(own)
     if ratio is None or ratio >= 1 or month is None:
         return None
-    pair = forecast_pair(own, theirs, margin=question.margin, now=question.now)
-    pair = mark_dealt(pair, question.dealt)
+    pair = pairing.forecast_pair(own, theirs, margin=question.margin, now=question.now)
+    pair = pairing.mark_dealt(pair, question.dealt)
     runs = 0 if pair.verdict == "good enough" else pair.more_runs
     mean = _find_mean(theirs)
     return SavingCandidate(
@@ -299,7 +284,7 @@ def _make_tried(
 
 
 def _describe_tried(pair: Pairing, model: str | None) -> str:
-    if not list_shared(pair.jobs):
+    if not pairing.list_shared(pair.jobs):
         return f"no outcome is known on the same work as {model}"
     how = {"dealt": "dealt at random in a trial", "seen": "seen, not dealt at random"}
     return f"{_count_by_job(pair, model)}; {how[pair.evidence]}"
@@ -307,7 +292,7 @@ def _describe_tried(pair: Pairing, model: str | None) -> str:
 
 def _count_by_job(pair: Pairing, model: str | None) -> str:
     """Return the counts of both models, job by job if there are several."""
-    shared = list_shared(pair.jobs)
+    shared = pairing.list_shared(pair.jobs)
     counts = [
         f"{count_of(job.successes, job.failures)} succeeded{{}}, {model}"
         f" {count_of(job.against_successes, job.against_failures)}"

@@ -25,7 +25,6 @@ from relight.store.derive.search_text import KINDS, split_call
 from relight.store.queries import group_rows
 from relight.store.queries.filters import Filter
 from relight.store.queries.sessions import FoundSession, read_facts
-from relight.store.queries.steps import TraceCall
 from relight.store.search_index import FoundTexts, find_matching, find_missing_share, has_match
 from relight.text import join_words
 from relight.times import write_time
@@ -215,19 +214,15 @@ def _find_steps(
 ) -> list[FoundStep]:
     """Return the hits of one session, prompts first; none if its tape has gone meanwhile."""
     numbered = read_numbered(store, ranked.id)
+    errors = {number for number, call in numbered.calls.items() if call.label == "error"}
     found = [
         FoundStep(step, kind, item, text, numbered.facts)
         for step, item in enumerate(numbered.items, start=1)
-        if not failed or _is_failed(item, numbered.calls)
+        if not failed or item.call in errors
         for kind, text in _list_texts(item, ranked.kinds, matcher)
         if matcher.matches(text)
     ]
     return sorted(found, key=lambda one: (-WEIGHTS[one.kind], one.step))
-
-
-def _is_failed(item: Item, calls: Mapping[int, TraceCall]) -> bool:
-    call = None if item.call is None else calls.get(item.call)
-    return call is not None and call.label == "error"
 
 
 def _list_texts(

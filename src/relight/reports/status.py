@@ -2,7 +2,6 @@
 
 import time
 from datetime import UTC, datetime
-from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
@@ -65,8 +64,7 @@ class StatusSummary(Struct, frozen=True):
 def read_status(store: Store, *, now: int | None = None) -> StatusSummary:
     """Return what status lines show of this store."""
     now = int(time.time() * 1000) if now is None else now
-    zone = ZoneInfo(store.timezone)
-    day = datetime.fromtimestamp(now / 1000, UTC).astimezone(zone).date().isoformat()
+    day = datetime.fromtimestamp(now / 1000, UTC).astimezone(store.zone).date().isoformat()
     rows = sum_costs(store, "source", Filter(since=day, until=day))
     known = [row.cost_usd for row in rows if row.cost_usd is not None]
     today = StatusMoney(

@@ -29,7 +29,6 @@ CHECKED_TASKS, CHECKED_APART = 30, 0.10
 # how alike two models fare at the same task: .22 between models, .37 for one model twice, at
 # customer service tasks (tau-bench)
 TASK_LIKENESS = 0.3
-NONE = Tally(0, 0)
 
 Step = Literal["stop", "promote", "go on"]
 
@@ -86,7 +85,6 @@ def choose_canary_step(
 
 def forecast(
     a: Tally,
-    b: Tally = NONE,
     *,
     slots_a_day: float,
     first: float = FIRST_SHARE,
@@ -99,12 +97,12 @@ def forecast(
     Before it begins, so many tasks are replayed.
     """
     later = max(first, LATER_SHARE)
-    rate = (a.successes + b.successes + 1) / (a.runs + b.runs + 1.05)
+    rate = (a.successes + 1) / (a.runs + 1.05)
     pairs = expect_pairs(replayed, rate) if replayed >= CHECKED_TASKS else NO_PAIRS
-    runs = count_more_runs(a, b, margin=margin, share=later, pairs=pairs)
+    runs = count_more_runs(a, Tally(0, 0), margin=margin, share=later, pairs=pairs)
     if runs is None or known <= 0:
         return Forecast(None, None, None, rate)
-    early = min(runs, max(CLEAN_RUNS - b.runs - pairs.b.runs, 0.0))
+    early = min(runs, max(CLEAN_RUNS - pairs.b.runs, 0.0))
     slots = math.ceil((early / first + (runs - early) / later) / known)
     return Forecast(runs, slots, math.ceil(slots / slots_a_day) if slots_a_day else None, rate)
 

@@ -146,7 +146,7 @@ def _check_inside(scope: Scope, ref: str) -> None:
 
 
 def similar_task(store: Store, scope: Scope, asked: shapes.SimilarTask) -> shapes.ToolLikeness:
-    from relight.reports.likeness import find_similar
+    from relight.reports.listing import find_similar
     from relight.warm.choice import rank_templates
     from relight.warm.injection import render_template
 

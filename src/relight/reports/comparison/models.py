@@ -3,22 +3,14 @@
 import time
 from collections.abc import Callable, Container, Sequence
 from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.errors import MissingError, RelightError, as_typed, check_number, check_text, refuse
 from relight.names import find_model_name
-from relight.reports.comparison.pairing import (
-    RECENT_DAYS,
-    Pairing,
-    Place,
-    estimate_pair,
-    judge_pair,
-    mark_dealt,
-    split_models,
-)
+from relight.reports.comparison import pairing
+from relight.reports.comparison.pairing import RECENT_DAYS, Pairing, Place
 from relight.reports.comparison.sentences import describe_pair, is_long, name_model
 from relight.stats.odds import MARGIN
 from relight.stats.rates import wilson
@@ -284,7 +276,7 @@ def judge_skills(store: Store, only: Container[str]) -> dict[str, SkillVerdict]:
     for skill, cells in group_rows(every, lambda cell: cell.skill).items():
         if skill is None or skill not in only:
             continue
-        pairs = _pair(cells, make_arms(cells), lambda a, b: judge_pair(a, b, margin=MARGIN))
+        pairs = _pair(cells, make_arms(cells), lambda a, b: pairing.judge_pair(a, b, margin=MARGIN))
         if pair := _choose_pair(pairs):
             verdicts[skill] = SkillVerdict(pair.model, pair.against, pair.verdict)
     return verdicts
@@ -292,7 +284,7 @@ def judge_skills(store: Store, only: Container[str]) -> dict[str, SkillVerdict]:
 
 def _find_moment(store: Store, now: object) -> datetime:
     at = int(time.time() * 1000) if now is None else take_time("now", now)
-    return datetime.fromtimestamp(at / 1000, UTC).astimezone(ZoneInfo(store.timezone))
+    return datetime.fromtimestamp(at / 1000, UTC).astimezone(store.zone)
 
 
 def _since(at: datetime) -> int:
@@ -335,7 +327,7 @@ def _compare(
     dealt = count_trial_runs(store)
 
     def judge(a: dict[Place, RunCell], b: dict[Place, RunCell]) -> Pairing:
-        pair = mark_dealt(estimate_pair(a, b, margin=margin, now=now), dealt)
+        pair = pairing.mark_dealt(pairing.estimate_pair(a, b, margin=margin, now=now), dealt)
         return replace(pair, sentence=describe_pair(pair, what, margin=margin))
 
     pairs = _pair(cells, arms, judge)
@@ -354,7 +346,7 @@ def _pair(cells: Sequence[RunCell], arms: Sequence[ModelArm], judge: Judge) -> l
     """Pair the costliest model that has known outcomes with each of the cheaper ones."""
     named = [arm for arm in arms if arm.model is not None]
     first = next((n for n, arm in enumerate(named) if arm.success_rate is not None), len(named))
-    work = split_models(cells)
+    work = pairing.split_models(cells)
     pairs = []
     for arm in named[first + 1 :]:
         dear, cheap = work[named[first].model], work[arm.model]
