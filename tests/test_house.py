@@ -145,7 +145,7 @@ def test_a_function_name_repeats_only_for_the_same_noun_or_role() -> None:
 SAME_MODULE = """
     advisers alarms brief budgets cache_rebuilds canaries candidates comparison config
     cron doctor experiment experiments export exported failed_work failures filters git_costs
-    glossary history importing job jobs labels lessons likeness limits listing machines messages
+    glossary history importing job jobs labels lessons limits listing machines messages
     metrics migrate mixture models names notices outcomes overview provisions push rebuild
     restore resume retention run running runs savings scheduler search session sessions sharing
     skills spirals status stumbles team template templates totals uses windows words
