@@ -211,7 +211,7 @@ def find_retry_after(error: object, *, now: float | None = None) -> float | None
 
 def _judge_chain(links: Sequence[_Link]) -> tuple[str, str | int | None] | None:
     """The kind of an error and its causes, and its code; text comes last."""
-    for name_link in (_name_fact, _name_words):
+    for name_link in (_name_fact, lambda link: find_kind(link.text)):
         for link in links:
             if name := name_link(link):
                 return _refine(name, links), _find_link_status(link) or find_code(link.error)
@@ -226,11 +226,7 @@ def _name_fact(link: _Link) -> str | None:
         or _name_type(link)
     )
     # an exit code says that a program failed; only its text says why
-    return _name_words(link) or name if name == "command_failed" else name
-
-
-def _name_words(link: _Link) -> str | None:
-    return find_kind(link.text)
+    return find_kind(link.text) or name if name == "command_failed" else name
 
 
 def _name_status(status: int | None) -> str | None:

@@ -7,15 +7,8 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
-from relight.errors import (
-    ParameterError,
-    check_choice,
-    check_count,
-    check_number,
-    check_text,
-    describe,
-    refuse,
-)
+from relight import errors
+from relight.errors import ParameterError
 from relight.model import row_id
 from relight.redact import redact_text
 from relight.sources import list_sources
@@ -37,28 +30,30 @@ AS_KNOWN = UNSET
 
 def _check_success(name: str, value: object) -> int:
     if not isinstance(value, bool):
-        raise refuse(name, f"must be True, False or None for unknown, not {describe(value)}")
+        raise errors.refuse(
+            name, f"must be True, False or None for unknown, not {errors.describe(value)}"
+        )
     return int(value)
 
 
-_check_tokens = partial(check_count, most=MOST_TOKENS)
-_check_share = partial(check_number, least=0, most=1)
+_check_tokens = partial(errors.check_count, most=MOST_TOKENS)
+_check_share = partial(errors.check_number, least=0, most=1)
 CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    "job_id": check_text,
-    "skill_version": check_text,
+    "job_id": errors.check_text,
+    "skill_version": errors.check_text,
     "completed_at": take_time,
-    "model": check_text,
-    "provider": check_text,
-    "duration_seconds": partial(check_number, least=0, most=LATEST_MS // 1000),
+    "model": errors.check_text,
+    "provider": errors.check_text,
+    "duration_seconds": partial(errors.check_number, least=0, most=LATEST_MS // 1000),
     "input_tokens": _check_tokens,
     "output_tokens": _check_tokens,
     "cache_read_tokens": _check_tokens,
     "cache_write_tokens": _check_tokens,
-    "cost_usd": partial(check_number, least=0, most=MOST_USD),
-    "cost_status": partial(check_choice, choices=STATUSES),
-    "cost_source": check_text,
+    "cost_usd": partial(errors.check_number, least=0, most=MOST_USD),
+    "cost_status": partial(errors.check_choice, choices=STATUSES),
+    "cost_source": errors.check_text,
     "success": _check_success,
-    "end_reason": check_text,
+    "end_reason": errors.check_text,
     "quality_score": _check_share,
     "share": _check_share,
 }
@@ -97,9 +92,9 @@ def record_skill_invocation(
     one. `share` is the use's part of its session, by default the whole.
     """
     given = locals()
-    skill = redact_text(check_text("skill_name", skill_name), key=store.redaction_key)
-    name = None if session_id is None else check_text("session_id", session_id)
-    way = None if entry is None else check_choice("entry", entry, WAYS)
+    skill = redact_text(errors.check_text("skill_name", skill_name), key=store.redaction_key)
+    name = None if session_id is None else errors.check_text("session_id", session_id)
+    way = None if entry is None else errors.check_choice("entry", entry, WAYS)
     values = {
         field: check(field, given[field])
         for field, check in CHECKS.items()
@@ -136,7 +131,7 @@ def _find_session(store: Store, name: str) -> tuple[str, int | None]:
     found = find_session_roots(store, ids)
     if len(found) > 1:
         names = ", ".join(found)
-        raise refuse("session_id", f"{name!r} is of several sessions", f"say one of {names}")
+        raise errors.refuse("session_id", f"{name!r} is of several sessions", f"say one of {names}")
     return next(iter(found.items()), (name, None))
 
 
