@@ -113,7 +113,7 @@ def measure_workers(folder: Path, megabytes: int, runs: int) -> list[Row]:
     for count in (1, 2):
         found = []
         for _ in range(runs):
-            words = one_import("--without-search", "--workers", str(count), "--cpu", str(cpu))
+            words = one_import("--without-search", f"--workers={count}", f"--cpu={cpu}")
             found.append((run(words, environment), float(cpu.read_text())))
             shutil.rmtree(home)
         size = count_bytes(source) / 1e9

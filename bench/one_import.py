@@ -1,10 +1,13 @@
 """One import as `relight import` does it, with a number of workers and with or without search.
 
-It writes the CPU seconds of the main process into a file. Forks share what is replaced here. Other
-options are those of `relight import`.
+    --workers=N        worker processes (default: one a core)
+    --without-search   make and write no texts
+    --cpu=FILE         write the CPU seconds of the main process into a file
+
+Other options are those of `relight import`. Forks share what is replaced here. Nothing is loaded
+that the command does not load.
 """
 
-import argparse
 import os
 import sys
 import time
@@ -15,22 +18,27 @@ from relight.__main__ import main as run
 from relight.intake import workers
 from relight.store import search_index
 
+OPTIONS = ("--workers", "--without-search", "--cpu")
+
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="bench.one_import")
-    parser.add_argument("--workers", type=int, help="worker processes (default: one a core)")
-    parser.add_argument("--without-search", action="store_true", help="make and write no texts")
-    parser.add_argument("--cpu", type=Path, help="the file for the seconds")
-    options, more = parser.parse_known_args()
-    if options.workers:
-        vars(workers)["count_cores"] = lambda: options.workers
-    if options.without_search:
+    own, more = {}, []
+    for word in sys.argv[1:]:
+        name, _, value = word.partition("=")
+        if name in OPTIONS:
+            own[name] = value
+        else:
+            more.append(word)
+    if "--workers" in own:
+        count = int(own["--workers"])
+        vars(workers)["count_cores"] = lambda: count
+    if "--without-search" in own:
         from relight.store.write import seal
 
         vars(seal)["make_texts"] = lambda *_: []
         vars(search_index)["add_texts"] = lambda *_: None
-    if options.cpu:
-        _note_cpu(options.cpu)
+    if "--cpu" in own:
+        _note_cpu(Path(own["--cpu"]))
     sys.argv = ["relight", "import", *more]
     run()
 

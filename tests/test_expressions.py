@@ -5,10 +5,12 @@ import subprocess
 import sys
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from relight.expressions import compile_later
+from relight import expressions
+from relight.expressions import compile_kept, compile_later, find_kept, keep_compiled
 
 PACKAGE = Path(str(resources.files("relight")))
 
@@ -48,3 +50,99 @@ def test_every_expression_that_is_compiled_later_is_valid() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+PATTERNS: list[tuple[str, int]] = [
+    (r"(?P<one>a+)|(?P<two>[^\W\d_])(?i:b)", 0),
+    (r"^ü .* $", re.M | re.X | re.I),
+    (r"(?<!\\)(?:x(?=y)|(z)\1)*+", re.DOTALL | re.ASCII),
+]
+
+
+def keep(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Compile the patterns as one process does, and return the file that later ones read."""
+    forget(folder, monkeypatch)
+    for pattern, flags in PATTERNS:
+        compile_kept(pattern, flags)
+        compile_kept(pattern.replace("ü", "u").encode(), flags)
+    keep_compiled()
+    forget(folder, monkeypatch)
+    return find_kept()
+
+
+def forget(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begin as a process that keeps its bytecode in a folder and has compiled nothing."""
+    monkeypatch.setattr(sys, "pycache_prefix", str(folder))
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    expressions._read_kept.cache_clear()
+    expressions._new.clear()
+    find_kept().parent.mkdir(parents=True, exist_ok=True)
+
+
+@pytest.mark.parametrize(("pattern", "flags"), PATTERNS)
+def test_an_expression_of_kept_code_is_the_one_that_python_compiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str, flags: int
+) -> None:
+    keep(tmp_path, monkeypatch)
+    text = "aaB\nÜ é 3 z\nU x  xyzz\\x zz Ü  "
+    both: list[tuple[Any, Any]] = [
+        (pattern, text),
+        (pattern.replace("ü", "u").encode(), text.encode()),
+    ]
+    for given, within in both:
+        kept, plain = compile_kept(given, flags), re.compile(given, flags)
+        assert kept == plain
+        assert (kept.pattern, kept.flags, kept.groups) == (plain.pattern, plain.flags, plain.groups)
+        assert kept.groupindex == plain.groupindex
+        found = [[one.groups() for one in each.finditer(within)] for each in (kept, plain)]
+        assert found[0] == found[1] != []
+    assert not expressions._new, "no code was compiled"
+
+
+@pytest.mark.parametrize("content", [b"", b"\0", b"half", b"[\0\0\0\0", None])
+def test_kept_code_that_cannot_be_read_is_compiled_and_kept_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None
+) -> None:
+    file = keep(tmp_path, monkeypatch)
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2] if content is None else content)
+    assert compile_kept("(?P<one>b)c").findall("abc") == ["b"]
+    keep_compiled()
+    forget(tmp_path, monkeypatch)
+    assert compile_kept("(?P<one>b)c").findall("abc") == ["b"]
+    assert not expressions._new
+
+
+def test_a_process_adds_its_code_to_that_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(tmp_path, monkeypatch)
+    compile_kept("of another process")
+    keep_compiled()
+    forget(tmp_path, monkeypatch)
+    compile_kept(*PATTERNS[0])
+    compile_kept("of another process")
+    assert not expressions._new
+
+
+def test_code_is_kept_only_where_python_may_keep_bytecode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget(tmp_path, monkeypatch)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    compile_kept("nowhere")
+    keep_compiled()
+    assert not find_kept().exists()
+    forget(tmp_path / "gone", monkeypatch)
+    find_kept().parent.rmdir()
+    compile_kept("nowhere")
+    keep_compiled()
+    assert not find_kept().exists()
+
+
+def test_another_compiler_of_python_compiles_as_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget(tmp_path, monkeypatch)
+    monkeypatch.setattr(expressions, "_compiler", object())
+    assert compile_kept("b+").findall("abb") == ["bb"]

@@ -1,24 +1,39 @@
 """Regular expressions that their first use compiles, and the first bytes of their matches.
 
-To compile one takes a tenth of a millisecond. Modules and tables have hundreds, and most imports
-are small and use few.
+To compile one takes a fifth of a millisecond. Modules and tables have hundreds, and most imports
+are small and use few. What an import compiles is kept beside Python's own bytecode of this module,
+and later processes take it from there. Those who can write there can change the program anyway.
 
 The first two bytes that a match can have come from the expression as Python parses it. What is
 too hard to follow (references to groups, most conditions on the text around) counts as possible,
 so that nothing is left out.
 """
 
+import os
 import re
+import sys
+from array import array
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache, reduce
 from importlib import import_module
+from importlib.util import cache_from_source
 from operator import or_
-from typing import Any, AnyStr, cast
+from pathlib import Path
+from typing import Any, AnyStr, TypeAlias, cast
 
 from msgspec import Struct
 
-# Python's own reader of expressions; type checkers do not know it
+# Python's own reader and compiler of expressions; type checkers do not know them
 _parser: Any = import_module("re._parser")
+_compiler: Any = import_module("re._compiler")
+_sre: Any = import_module("_sre")
+# an expression and its flags, and what Python's compiler makes of them: flags, code, the number of
+# groups and their names
+_Source: TypeAlias = tuple[str | bytes, int]
+_Code: TypeAlias = tuple[int, bytes, int, dict[str, int], tuple[str | None, ...]]
+# more are of earlier versions of the tables
+MOST_KEPT = 1000
 
 _CATEGORIES = {"DIGIT": rb"\d", "SPACE": rb"\s", "WORD": rb"\w"}
 _ALL = (1 << 256) - 1
@@ -44,9 +59,72 @@ class _Later:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # no public name of an expression does
             raise AttributeError(name)
-        found = getattr(re.compile(*self._source), name)
+        found = getattr(compile_kept(*self._source), name)
         setattr(self, name, found)
         return found
+
+
+def compile_kept(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
+    """Return an expression, made of the code that an earlier process kept if there is any."""
+    source = pattern, int(flags)
+    with suppress(AttributeError, TypeError, ValueError, RuntimeError):  # another Python's compiler
+        code = _read_kept().get(source)
+        if code is None:
+            code = _new[source] = _compile(*source)
+        numbers = array("I")
+        numbers.frombytes(code[1])
+        return cast(
+            "re.Pattern[AnyStr]", _sre.compile(pattern, code[0], numbers.tolist(), *code[2:])
+        )
+    return re.compile(pattern, flags)
+
+
+def _compile(pattern: str | bytes, flags: int) -> _Code:
+    parsed = _parser.parse(pattern, flags)
+    names = parsed.state.groupdict
+    by_number: list[str | None] = [None] * parsed.state.groups
+    for name, number in names.items():
+        by_number[number] = name
+    code = array("I", _compiler._code(parsed, flags)).tobytes()
+    return flags | parsed.state.flags, code, parsed.state.groups - 1, names, tuple(by_number)
+
+
+# what this process has compiled
+_new: dict[_Source, _Code] = {}
+
+
+@cache
+def _read_kept() -> dict[_Source, _Code]:
+    """Return what earlier processes kept; nothing if there is none or it cannot be read."""
+    import marshal
+
+    try:
+        found = marshal.loads(find_kept().read_bytes())
+    except (OSError, ValueError, EOFError, TypeError):
+        found = None
+    return found if isinstance(found, dict) else {}
+
+
+def find_kept() -> Path:
+    """The file beside Python's bytecode for code of this very compiler."""
+    return Path(cache_from_source(__file__)).with_suffix(f".{_sre.MAGIC}.expressions")
+
+
+def keep_compiled() -> None:
+    """Keep what this process has compiled for later ones, where Python may keep its bytecode."""
+    if not _new or sys.dont_write_bytecode:
+        return
+    import marshal
+
+    _read_kept.cache_clear()  # a process beside this one may have kept more
+    kept = {**_read_kept(), **_new}
+    some = kept if len(kept) <= MOST_KEPT else _new
+    with suppress(OSError, NotImplementedError):
+        file = find_kept()
+        part = file.with_suffix(f".{os.getpid()}")
+        part.write_bytes(marshal.dumps(some))
+        part.replace(file)
+    _new.clear()
 
 
 class Beginnings(Struct, frozen=True):

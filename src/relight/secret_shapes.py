@@ -22,7 +22,7 @@ from typing import Any
 from msgspec import Struct
 
 from relight.data import read_data, read_table
-from relight.expressions import ANYTHING, Beginnings, read_beginnings
+from relight.expressions import ANYTHING, Beginnings, compile_kept, read_beginnings
 from relight.locks import write_private
 from relight.names import blake2b
 
@@ -192,7 +192,7 @@ class Shapes:
 
     @cached_property
     def _disguises(self) -> list[re.Pattern[bytes]]:
-        return [re.compile(one) for one in DISGUISES]
+        return [compile_kept(one) for one in DISGUISES]
 
     @cached_property
     def _groups(self) -> list[PlaceGroup]:
@@ -387,4 +387,4 @@ def read_lookalike(kind: str) -> re.Pattern[bytes]:
 
 def compile_bytes(pattern: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[bytes]:
     """Return a verbose expression for bytes."""
-    return re.compile(pattern.encode(), flags | re.VERBOSE)
+    return compile_kept(pattern.encode(), flags | re.VERBOSE)

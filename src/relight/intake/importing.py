@@ -142,6 +142,10 @@ def import_all(
         from relight.intake.push import push_after_import
 
         push_after_import(store)
+    if work:
+        from relight.expressions import keep_compiled
+
+        keep_compiled()
     return ImportResult(list(counts.values()), touched)
 
 

@@ -22,6 +22,7 @@ from typing import IO, Protocol, Self
 from msgspec import Struct
 
 from relight.errors import RelightError
+from relight.expressions import keep_compiled
 
 # messages for each worker: with it, and taken from the caller while that one is busy; and the
 # responses that wait in memory
@@ -365,6 +366,7 @@ def serve_messages(
             response = function(message)
             limit_cpu(0)
             write_message(target, response)
+        keep_compiled()
     os._exit(0)  # at once: freeing what was loaded would keep the parent waiting
 
 

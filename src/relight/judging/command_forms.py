@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 
 from relight import data
+from relight.expressions import compile_kept
 from relight.judging.kinds import understand_call
 from relight.judging.shell import Stage, drop_documents, split_stages
 
@@ -67,7 +68,7 @@ class LessonTable(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     @cached_property
     def patterns(self) -> list[tuple[str, re.Pattern[str]]]:
-        return [(row.kind, re.compile(one)) for row in self.causes for one in row.patterns]
+        return [(row.kind, compile_kept(one)) for row in self.causes for one in row.patterns]
 
     @cached_property
     def words(self) -> dict[str, str]:
@@ -75,15 +76,15 @@ class LessonTable(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     @cached_property
     def own(self) -> re.Pattern[str]:
-        return re.compile(self.names.own)
+        return compile_kept(self.names.own)
 
     @cached_property
     def affairs(self) -> re.Pattern[str]:
-        return re.compile(self.names.affairs)
+        return compile_kept(self.names.affairs)
 
     @cached_property
     def steps(self) -> re.Pattern[str]:
-        return re.compile("|".join(self.commands.steps))
+        return compile_kept("|".join(self.commands.steps))
 
 
 @cache

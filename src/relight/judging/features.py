@@ -17,6 +17,7 @@ from msgspec import Struct
 from relight.chat.messages import Call, Entry, list_own, read_arguments, read_entries, read_text
 from relight.data import read_table
 from relight.errors import RelightError
+from relight.expressions import compile_kept
 from relight.judging.kinds import Category, TaskType, classify_calls, understand_call
 from relight.judging.verdicts import find_test_outcome, judge_call
 from relight.model import Parsed, Passage, Verdict, hash_names, row_id
@@ -345,7 +346,7 @@ def fingerprint_call(tool: str, arguments: Any) -> int:
 @cache
 def read_pattern(name: str) -> re.Pattern[str]:
     """Return all rows of one kind of pattern as one pattern."""
-    return re.compile("|".join(read_scoring_table().patterns[name]), re.I | re.M)
+    return compile_kept("|".join(read_scoring_table().patterns[name]), re.I | re.M)
 
 
 @cache
