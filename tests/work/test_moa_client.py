@@ -102,6 +102,20 @@ def test_a_cancelled_call_in_a_plain_program_is_recorded_before_it_returns(tmp_p
     assert rows == [("interrupted",), ("interrupted",)]
 
 
+def test_an_asynchronous_request_begins_when_it_is_awaited(tmp_path: Path) -> None:
+    async def ask(store: Store, url: str) -> None:
+        async with relight.AsyncMoA(preset(url), store=store, session_id="s") as client:
+            wrong = client.chat.completions.create(messages=HELLO, extra_query={"a": "b"})
+            with pytest.raises(RelightError, match="extra_query cannot be given"):
+                await wrong
+            client.chat.completions.create(messages=HELLO).close()  # never awaited
+            await client.chat.completions.create(messages=[{"role": "user", "content": "Bye"}])
+
+    with Server(script) as server, open_traced(tmp_path) as store:
+        asyncio.run(ask(store, server.base_url))
+        assert [text for role, text in said(store) if role == "user"] == ["Bye"]
+
+
 @pytest.mark.parametrize(
     ("settings", "variable", "limit"),
     [

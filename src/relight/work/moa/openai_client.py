@@ -2,8 +2,17 @@
 
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing
+from functools import partial
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
@@ -20,6 +29,7 @@ from relight.work.moa.shapes import ChatCompletion, ChatCompletionChunk
 from relight.work.moa.traces import open_tracer
 
 Tools: TypeAlias = Sequence[Mapping[str, Any]] | None
+MakeRequest: TypeAlias = Callable[[], ChatRequest]
 
 
 class _NewMessages:
@@ -87,7 +97,7 @@ class _Client:
     def chat(self) -> "Chat":
         return Chat(self)
 
-    def _answer(self, request: ChatRequest, *, is_streamed: bool) -> Any:
+    def _answer(self, make_request: MakeRequest, *, is_streamed: bool) -> Any:
         raise NotImplementedError
 
     def _make_request(
@@ -167,7 +177,8 @@ class MoA(_Client):
     every model is recorded as a turn with its role.
     """
 
-    def _answer(self, request: ChatRequest, *, is_streamed: bool) -> "ChatCompletion | Chunks":
+    def _answer(self, make_request: MakeRequest, *, is_streamed: bool) -> "ChatCompletion | Chunks":
+        request = make_request()
         if is_streamed:
             return Chunks(self._stream(request))
         return background.run_coroutine(self._complete(request))
@@ -186,8 +197,11 @@ class AsyncMoA(_Client):
     """`MoA` for asynchronous programs: `await client.chat.completions.create(…)`."""
 
     async def _answer(
-        self, request: ChatRequest, *, is_streamed: bool
+        self, make_request: MakeRequest, *, is_streamed: bool
     ) -> "ChatCompletion | AsyncChunks":
+        request = (
+            make_request()
+        )  # when it is awaited: only then it is recorded, and its time begins
         if is_streamed:
             return AsyncChunks(self._stream(request))
         return await background.run_async(self._complete(request))
@@ -228,8 +242,8 @@ class Completions:
 
         An asynchronous client returns an awaitable of either.
         """
-        request = self._client._make_request(messages, tools, options)
-        return self._client._answer(request, is_streamed=stream)
+        make_request = partial(self._client._make_request, messages, tools, options)
+        return self._client._answer(make_request, is_streamed=stream)
 
 
 class Chunks:
