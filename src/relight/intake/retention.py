@@ -1,7 +1,6 @@
 """Deletion of sessions and tapes, and the texts of tapes that fill and clear the search index."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from relight.intake.wire import parse_part
 from relight.sources import is_source
@@ -47,9 +46,25 @@ def fill_index(store: Store, *, most_bytes: int = FILL_BYTES) -> None:
             most_bytes -= part.raw_bytes
 
 
-def prune(store: Store, **limits: Any) -> Pruned:
-    """Delete tapes and sessions; the limits are those of `store.keep.retention.prune`."""
-    return retention.prune(store, derive_from(store), **limits)
+def prune(
+    store: Store,
+    *,
+    now: int,
+    tape_days: int | None,
+    index_days: int | None,
+    answer_days: int | None = None,
+    dry_run: bool,
+) -> Pruned:
+    """Delete tapes and sessions older than these limits; see `store.keep.retention.prune`."""
+    return retention.prune(
+        store,
+        derive_from(store),
+        now=now,
+        tape_days=tape_days,
+        index_days=index_days,
+        answer_days=answer_days,
+        dry_run=dry_run,
+    )
 
 
 def prune_daily(store: Store, *, now: int) -> Pruned | None:

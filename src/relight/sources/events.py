@@ -202,21 +202,34 @@ def _name(own: str | None, key: str) -> str:
 
 
 def failed_turn(
-    key: str, session: str, text: str, *, status: int | None = None, **facts: Any
+    key: str,
+    session: str,
+    text: str,
+    *,
+    at: int | None,
+    status: int | None = None,
+    model: str | None = None,
+    provider: str | None = None,
+    duration_ms: int | None = None,
+    request: str | None = None,
 ) -> Turn:
-    """A model call that failed, with the tokens that such a failure costs, and further facts."""
+    """A model call that failed, with the tokens that such a failure costs."""
     from relight.judging.failures import classify_error
 
     failure = classify_error(text, status=status)
     return Turn(
         key=key,
         session=session,
+        at=at,
+        model=model,
+        provider=provider,
         calls=0,
         usage=failure.usage,
         usage_status="final" if failure.is_refusal else "partial",
         failure=failure.kind,
         failure_text=text[:500],
-        **facts,
+        duration_ms=duration_ms,
+        request=request,
     )
 
 

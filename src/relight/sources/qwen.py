@@ -131,7 +131,14 @@ class QwenReader(StatefulReader[RecordState]):
                 yield from self._read_system(line, session, at)
 
     def _see(
-        self, line: RecordLine, session: str, at: int | None, ending: Ending, **facts: Any
+        self,
+        line: RecordLine,
+        session: str,
+        at: int | None,
+        ending: Ending,
+        *,
+        title: str | None = None,
+        answer: str | None = None,
     ) -> Session:
         """The session of a record; one that a fork copied says nothing of the fork's own time."""
         copied = line.forkedFrom
@@ -142,9 +149,10 @@ class QwenReader(StatefulReader[RecordState]):
             parent_kind="subagent" if line.agentId else None,
             project=line.cwd,
             branch=line.gitBranch or None,
+            title=title,
             model=line.model,
             version=line.version,
-            **facts,
+            answer=answer,
         )
         if copied is None or line.agentId:
             return see(shown, at, ending)

@@ -1,6 +1,6 @@
 """The facts about a session in one record: what was done or said, and when."""
 
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 from msgspec.structs import replace
 
@@ -78,14 +78,24 @@ class SessionReader(StatefulReader[Sn]):
     # the kind of a session that has a parent
     parent_kind: ClassVar[Literal["subagent", "fork"]] = "subagent"
 
-    def see(self, at: int | None, ending: Ending | None = None, **facts: Any) -> Session:
+    def see(
+        self,
+        at: int | None,
+        ending: Ending | None = None,
+        *,
+        project: str | None = None,
+        title: str | None = None,
+        answer: str | None = None,
+    ) -> Session:
         """The file's session as a record of this time shows it, with further facts."""
         state = self.state
         session = Session(
             key=state.session or "",
             parent=state.parent,
             parent_kind=self.parent_kind if state.parent else None,
+            project=project,
+            title=title,
             model=state.model,
-            **facts,
+            answer=answer,
         )
         return see(session, at, ending, born_at=state.born_at)

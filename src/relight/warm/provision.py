@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from hashlib import blake2b
 from secrets import token_hex
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -118,7 +118,7 @@ def provision_session(
     whole = _Form(budget, tools, check_choice("style", style, tuple(STYLES)))
     at = int(time.time() * 1000) if now is None else now
     task = check_task(task)
-    own_id = f"p{token_hex(8)}"
+    own_id = make_decision_id()
     session_id = None if session_id is None else clean_text(str(session_id))
     if session_id is not None and ":" in session_id and source is None:
         source, session_id = _split_name(session_id)
@@ -136,8 +136,7 @@ def provision_session(
     )
     if template is not None or lessons:
         begin_first_plan(store, now=at)
-    decision = make_decision(
-        template,
+    decision = Decision(
         id=own_id,
         session_key=key,
         source=source,
@@ -150,7 +149,7 @@ def provision_session(
         created_at=at,
         hold_out=float(store.config.templates.hold_out) if template else None,
     )
-    decision = _deal_lessons(store, decision, lessons)
+    decision = _deal_lessons(store, name_template(decision, template), lessons)
     provisions.insert_decision(store, decision)
     recorded = provisions.find_decision(store, key) or decision
     if recorded.id != decision.id:  # another process decided for the same session meanwhile
@@ -172,8 +171,8 @@ def provision_lessons(
         if not lessons:
             return None
         begin_first_plan(store, now=at)
-        decision = make_decision(
-            None,
+        decision = Decision(
+            id=make_decision_id(),
             session_key=session_id,
             source=source,
             arm="cold",
@@ -262,29 +261,26 @@ def _make(decision: Decision, template: Template | None, form: _Form) -> Provisi
     )
 
 
-def record_decision(store: Store, template: Template | None, **facts: Any) -> str:
-    """Record how a session begins, unless that is decided; return the id of this decision.
-
-    `facts` are its other fields.
-    """
-    decision = make_decision(template, **facts)
-    provisions.insert_decision(store, decision)
+def record_decision(store: Store, decision: Decision, template: Template | None = None) -> str:
+    """Record how a session begins, unless that is decided; return the id of this decision."""
+    provisions.insert_decision(store, name_template(decision, template))
     return decision.id
 
 
-def make_decision(
-    template: Template | None,
-    *,
-    category: str | None = None,
-    created_at: int | None = None,
-    **facts: Any,
-) -> Decision:
-    """Return a decision for a template or none, with a new id and of this moment unless given."""
-    at = int(time.time() * 1000) if created_at is None else created_at
-    if template:
-        facts |= {"template_id": template.id, "version": template.version}
-        category = category or template.category
-    return Decision(**{"id": f"p{token_hex(8)}", **facts}, category=category, created_at=at)
+def name_template(decision: Decision, template: Template | None) -> Decision:
+    """Return a decision with the template that it is about, if there is one."""
+    if template is None:
+        return decision
+    return msgspec.structs.replace(
+        decision,
+        template_id=template.id,
+        version=template.version,
+        category=decision.category or template.category,
+    )
+
+
+def make_decision_id() -> str:
+    return f"p{token_hex(8)}"
 
 
 def rename_session(store: Store, provision_id: str, session: str) -> None:

@@ -20,9 +20,10 @@ from relight.store.experiments import (
     release_experiment,
 )
 from relight.store.jobs import find_next_due
+from relight.store.provisions import Decision
 from relight.warm.choice import NOTHING, Choice, choose_template
 from relight.warm.injection import count_tokens, render_template
-from relight.warm.provision import record_decision
+from relight.warm.provision import make_decision_id, record_decision
 from relight.work.experiments.conduct import list_pairs
 from relight.work.experiments.plan import COLD, WARM, ExperimentPlan, TrialTask
 from relight.work.experiments.register import Experiment, add_experiment, sum_tokens
@@ -173,9 +174,8 @@ class _Trial:
             finish_run(store, key, record_end)
             return
         session = f"{experiment.name}-{task.id}-{arm}"
-        record_decision(
-            store,
-            choice.template,
+        decision = Decision(
+            id=make_decision_id(),
             session_key=session,
             source="relight",
             arm=arm,
@@ -185,6 +185,7 @@ class _Trial:
             experiment_id=experiment.id,
             created_at=began,
         )
+        record_decision(store, decision, choice.template)
         add_attempt(store, key, f"relight:{session}")
         example = f"{render_template(choice.template)}\n\n" if arm == WARM else ""
         outcome: OutcomeName = "success" if went["is_done"] else "failure"

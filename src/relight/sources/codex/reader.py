@@ -6,7 +6,6 @@ Running totals restart, repeat, and are inherited, so only single responses are 
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 from msgspec import field
 from msgspec.structs import replace
@@ -150,15 +149,27 @@ class CodexReader(StatefulReader[RolloutState]):
         branch = branch if isinstance(branch, str) else None
         yield self._see(None, version=payload.cli_version, branch=branch)
 
-    def _see(self, at: int | None, ending: Ending | None = None, **facts: Any) -> Session:
+    def _see(
+        self,
+        at: int | None,
+        ending: Ending | None = None,
+        *,
+        branch: str | None = None,
+        version: str | None = None,
+        title: str | None = None,
+        answer: str | None = None,
+    ) -> Session:
         state = self.state
         shown = Session(
             key=state.session or "",
             parent=state.parent,
             parent_kind=state.parent_kind,  # type: ignore[arg-type]
             project=state.project,
+            branch=branch,
+            title=title,
             model=state.model,
-            **facts,
+            version=version,
+            answer=answer,
         )
         return see(shown, at, ending)
 

@@ -8,7 +8,7 @@ the session that made the call. A shell command that fails is a success with an 
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 from msgspec import Struct
@@ -156,15 +156,22 @@ class CopilotReader(StatefulReader[CopilotState]):
         return f"{self._find_session(line)}:{call_id}"
 
     def _see(
-        self, line: EventLine, at: int | None, ending: Ending | None = None, **facts: Any
+        self,
+        line: EventLine,
+        at: int | None,
+        ending: Ending | None = None,
+        *,
+        title: str | None = None,
+        answer: str | None = None,
     ) -> Session:
         state = self.state
         shown = Session(
             key=self._find_session(line),
             parent=state.session if line.agentId else None,
             parent_kind="subagent" if line.agentId else None,
+            title=title,
             model=None if line.agentId else state.model,
-            **facts,
+            answer=answer,
         )
         born_at = None if line.agentId else state.born_at
         return see(shown, at, ending, born_at=born_at)

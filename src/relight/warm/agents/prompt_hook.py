@@ -1,5 +1,6 @@
 """The hook of Claude Code and Codex: lessons and a template on the first prompt; notices forks."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,15 @@ from msgspec import Struct
 
 from relight.store import Store
 from relight.store.misses import record_safely
-from relight.store.provisions import find_decision
+from relight.store.provisions import Decision, find_decision
 from relight.warm.injection import BUDGET
-from relight.warm.provision import Provision, is_switched_off, provision_session, record_decision
+from relight.warm.provision import (
+    Provision,
+    is_switched_off,
+    make_decision_id,
+    provision_session,
+    record_decision,
+)
 
 SESSION_START = "SessionStart"
 # what a session goes on from, as the agents name it; a fork has a new id, and so had a resumed
@@ -84,15 +91,16 @@ def _record(home: str | Path | None, write: Callable[[Store], str | None]) -> st
 
 def _continue(store: Store, event: _HookInput, source: str) -> None:
     """Record that a session has its beginning already, so that it gets no template."""
-    record_decision(
-        store,
-        None,
+    decision = Decision(
+        id=make_decision_id(),
         session_key=event.session_id,
         source=source,
         arm="continued",
         reason="it goes on from an earlier session, whose arm counts for it",
+        created_at=int(time.time() * 1000),
         project=event.cwd,
     )
+    record_decision(store, decision)
 
 
 def _provide(store: Store, event: _HookInput, source: str) -> str | None:

@@ -170,13 +170,18 @@ def make_context(
     *,
     secret_variables: Sequence[str] = (),
     pass_variables: Sequence[str] = (),
-    **limits: Any,
+    timeout_seconds: float = 120.0,
+    deadline: float | None = None,
+    allows_private: bool = False,
 ) -> ToolContext:
-    """Return the context of a folder; `limits` are fields of a context."""
-    environment = choose_environment(
-        secret_variables=secret_variables, pass_variables=pass_variables
+    """Return the context of a folder."""
+    return ToolContext(
+        find_workdir(folder),
+        choose_environment(secret_variables=secret_variables, pass_variables=pass_variables),
+        timeout_seconds,
+        deadline=deadline,
+        allows_private=allows_private,
     )
-    return ToolContext(find_workdir(folder), environment, **limits)
 
 
 def run_limited(

@@ -22,8 +22,9 @@ from relight.models.retrying import RetryBudget
 from relight.reports.labels import label_session
 from relight.store import Store, experiments
 from relight.store.experiments import RunKey, RunRecord
+from relight.store.provisions import Decision
 from relight.warm.library import Template
-from relight.warm.provision import SWITCH, record_decision, rename_session
+from relight.warm.provision import SWITCH, make_decision_id, record_decision, rename_session
 from relight.work.agent.limits import Budget
 from relight.work.experiments.plan import WARM, ExperimentPlan, TrialTask
 from relight.work.experiments.register import Experiment, ExperimentSpending, now_ms, sum_tokens
@@ -113,18 +114,19 @@ def _attempt(
     experiments.add_attempt(store, trial.key, f"relight:{session_id}" if is_chat else None)
     provision = None
     if plan.is_warm_start:
-        provision = record_decision(
-            store,
-            start.template,
+        decision = Decision(
+            id=make_decision_id(),
             session_key=session_id,
             source="relight" if is_chat else None,
             arm=arm,
             similarity=start.similarity,
             reason=f"experiment {experiment.name}, task {task.id}",
+            created_at=now_ms(),
             project=task.workdir,
             tokens=start.tokens if arm == WARM else None,
             experiment_id=experiment.id,
         )
+        provision = record_decision(store, decision, start.template)
     if is_chat:
         assert model is not None
         spec = RunSpec(

@@ -212,5 +212,13 @@ class BudgetWatch:
 
 
 def _as_turn(total: Total) -> Turn:
-    names = ("key", "session", "at", "model", "provider", "usage", "cost")
-    return Turn(**{name: getattr(total, name) for name in names}, calls=total.calls or 1)
+    return Turn(
+        key=total.key,
+        session=total.session,
+        at=total.at,
+        model=total.model,
+        provider=total.provider,
+        calls=total.calls or 1,
+        usage=total.usage,
+        cost=total.cost,
+    )

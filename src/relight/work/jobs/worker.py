@@ -10,13 +10,15 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import IO, Any
+from typing import IO
 
 import msgspec
 
+from relight.config import Config
 from relight.intake.workers import read_frame, write_message
 from relight.store import Store, open_store
 from relight.work.jobs.claimed_run import complete_run
@@ -44,12 +46,20 @@ class Stoppable:
         self._main = threading.get_ident()
         signal.signal(signal.SIGTERM, self._stop)
 
-    def __call__(self, store: Store, job: JobDefinition, run: JobRun, **options: Any) -> JobResult:
+    def __call__(
+        self,
+        store: Store,
+        job: JobDefinition,
+        run: JobRun,
+        *,
+        config: Config,
+        clock: Callable[[], float],
+    ) -> JobResult:
         self._is_running = True
         try:
             if self.is_stopped:
                 raise SystemExit(128 + signal.SIGTERM)
-            return self._execute(store, job, run, **options)
+            return self._execute(store, job, run, config=config, clock=clock)
         finally:
             self._is_running = False
 
