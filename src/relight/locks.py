@@ -57,14 +57,19 @@ def open_private(path: Path, flags: int) -> int:
     return os.open(path, flags | os.O_CREAT | binary, FILE_MODE)
 
 
-def write_private(path: Path, data: bytes) -> None:
-    """Replace a file in one step, so that no reader sees a part of it or another user any."""
-    with replace_when_whole(path) as file:
+def write_private(path: Path, data: bytes, *, mode: int | None = None) -> None:
+    """Replace a file in one step, so that no reader sees a part of it.
+
+    No other user sees any, unless `mode` lets them: the file has it from the beginning.
+    """
+    with replace_when_whole(path, mode=mode) as file:
         file.write(data)
 
 
 @contextmanager
-def replace_when_whole(path: Path, *, may_exist: bool = True) -> Iterator[BinaryIO]:
+def replace_when_whole(
+    path: Path, *, may_exist: bool = True, mode: int | None = None
+) -> Iterator[BinaryIO]:
     """Yield a file for the owner alone, which takes the place of `path` when the block ends.
 
     If the block raises or the process dies, `path` stays as it was. Without `may_exist`, a file
@@ -75,6 +80,8 @@ def replace_when_whole(path: Path, *, may_exist: bool = True) -> Iterator[Binary
     try:
         with open(open_private(beside, os.O_WRONLY | os.O_EXCL), "wb") as file:
             yield file
+        if mode is not None:
+            beside.chmod(mode)
         if may_exist or not _claim(path, beside):
             beside.replace(path)
     except BaseException:  # also on Ctrl-C: no partial file is left behind

@@ -146,7 +146,7 @@ class Plugin:
             reason=_text(facts.get("reason")),
             status=facts.get("status_code"),
         )
-        self.post_llm_call(facts)  # a turn that fails finally calls no other hook
+        self._flush_session(facts)  # a turn that fails finally calls no other hook
 
     def post_tool_call(self, facts: dict[str, Any]) -> None:
         self._add_event(
@@ -157,11 +157,11 @@ class Plugin:
             duration_ms=facts.get("duration_ms"),
         )
 
-    def post_llm_call(self, facts: dict[str, Any]) -> None:
+    def _flush_session(self, facts: dict[str, Any]) -> None:
         if session := facts.get("session_id"):
             self._record(str(session))
 
-    on_session_end = post_llm_call
+    post_llm_call = on_session_end = _flush_session
 
     def flush(self, _: dict[str, Any]) -> None:
         for session in list(self._events):

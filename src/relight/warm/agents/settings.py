@@ -266,8 +266,7 @@ def _write(path: Path, text: str, *, mode: int) -> None:
     target = path.resolve()
     mode = target.stat().st_mode & 0o777 if target.exists() else mode
     # settings may hold keys: other users may not read them, not even for a moment
-    write_private(target, text.encode())
-    target.chmod(mode)
+    write_private(target, text.encode(), mode=mode)
 
 
 def find_command(home: Path | None = None, own: str = HOOK_WORDS) -> str:

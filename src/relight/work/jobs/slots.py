@@ -14,10 +14,10 @@ from functools import partial
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from relight.errors import RelightError
-from relight.model import BUCKETS, Usage, row_id
+from relight.model import Usage, row_id
 from relight.store import Store
 from relight.store import jobs as job_table
 from relight.store import runs as run_table
@@ -222,17 +222,30 @@ def finish(store: Store, run_id: int, result: JobResult, *, holder: str) -> bool
     """Write the result of a run and join it to its sessions; False if it is not this holder's."""
     usage = result.usage or Usage()
     evidence = result.evidence or ["no evidence of how it went"]
-    facts = asdict(result) | {column: getattr(usage, name) for name, column in BUCKETS.items()}
-    facts |= {
-        "error": evidence[0] if result.status == "failed" else None,
-        "outcome_evidence": msgspec.json.encode(evidence).decode(),
-        "delivery": _encode(result.delivery),
-        "warnings": _encode(result.warnings),
-    }
+    end = run_table.RunEndRow(
+        status=result.status,
+        error=evidence[0] if result.status == "failed" else None,
+        finished_at=result.finished_at,
+        outcome=result.outcome,
+        outcome_evidence=msgspec.json.encode(evidence).decode(),
+        attempts=result.attempts,
+        model=result.model,
+        provider=result.provider,
+        cost_nanos=result.cost_nanos,
+        input_tokens=usage.input,
+        cache_read_tokens=usage.cache_read,
+        cache_write_tokens=usage.cache_write,
+        output_tokens=usage.output,
+        answer_file=result.answer_file,
+        delivery=_encode(result.delivery),
+        warnings=_encode(result.warnings),
+        failure_kind=result.failure_kind,
+        retry_at=result.retry_at,
+    )
     return run_table.write_run_end(
         store,
         run_id,
-        msgspec.convert(facts, run_table.RunEndRow),
+        end,
         holder=holder,
         session_id=hash_session(result.session) if result.session else None,
         earlier=[hash_session(name) for name in result.earlier],
