@@ -23,7 +23,7 @@ from relight.store.derive.rollup import add_up_days
 from relight.store.keep.machines import remove_person
 from relight.store.members import find_member, find_person, make_cookie
 from relight.store.rights import allow_projects, deny_projects, export_person, list_reads
-from relight.store.visibility import RULES, Viewer
+from relight.store.visibility import HIDDEN, RULES, Viewer
 from relight.web.app import create_app
 from relight.web.guard import COOKIE
 from relight.web.pages import PAGES
@@ -276,6 +276,19 @@ def test_without_a_person_the_reading_role_of_postgresql_reads_nothing(office: O
         "select rolbypassrls or rolsuper from pg_roles where rolname = 'relight_reader'"
     )
     assert not may_bypass
+
+
+def test_a_connection_that_had_a_person_reads_no_table_without_one(office: Office) -> None:
+    if office.store.engine == "sqlite":
+        pytest.skip("SQLite has no roles")
+    with open_reader(office.store.config) as reader:
+        with reader.snapshot(Viewer(find_person(office.store, "anna"))):
+            assert reader.has_rows("price")
+        for table in (name for name, rule in RULES.items() if rule != HIDDEN):
+            with reader.snapshot(), reader.reading() as database:
+                database.execute("set local role relight_reader")
+                with pytest.raises(StoreError, match=r"relight\.person"):
+                    database.execute(f"select * from {table}")
 
 
 def test_one_connection_reads_for_one_person_after_another(office: Office) -> None:

@@ -16,11 +16,17 @@ NOT_ALLOWED = "42501"
 # What a person sees is a constant of each plan, so that it is estimated, and found through indexes:
 # the planner calls these functions, once for each statement. `seen_person` can differ by the
 # transaction, so each policy compares it with what holds then: a plan that was kept for somebody
-# else reads nothing. The lists must come from its value alone, for they are not compared.
+# else reads nothing. After a transaction with a person the setting is empty, not missing.
+# The lists must come from its value alone, for they are not compared.
 _SEEN = """
     drop view if exists seen_project, seen_machine, seen_all cascade;
     create or replace function seen_person() returns text language plpgsql immutable
-    as $$ begin return current_setting('relight.person'); end $$;
+    as $$ begin
+        if current_setting('relight.person') = '' then
+            raise 'relight.person is not set';
+        end if;
+        return current_setting('relight.person');
+    end $$;
     create or replace function seen_projects(person text) returns text[] language plpgsql immutable
     as $$ begin return (cast(person as text[]))[2]; end $$;
     create or replace function seen_machines(person text) returns bigint[]
