@@ -168,6 +168,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     if arguments is None:
         os.environ.pop(TYPED, None)  # it is not the command of programs that this one starts
     _open_standard_streams()
+    _await_children()
     if COMPLETING in os.environ:
         from relight.cli.completion import prepare_shells
 
@@ -244,6 +245,17 @@ def _open_standard_streams() -> None:
     sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+
+
+def _await_children() -> None:
+    """Let the system keep the exit codes of children, also if the caller has it ignore them.
+
+    Such a caller leaves SIGCHLD ignored: a command that failed would count as one that succeeded.
+    """
+    if not IS_WINDOWS:
+        signals = import_module("_signal")  # `signal` takes 0.3 ms to load
+        if signals.getsignal(signals.SIGCHLD) == signals.SIG_IGN:
+            signals.signal(signals.SIGCHLD, signals.SIG_DFL)
 
 
 def set_up_streams() -> None:
