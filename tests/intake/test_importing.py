@@ -56,19 +56,21 @@ def test_the_first_import_keeps_the_compiled_scan_for_secrets_also_if_it_finds_n
 
 def test_an_import_that_gives_freed_memory_back_finds_the_same_sessions(tmp_path: Path) -> None:
     code = (
-        "import os, sys; from relight.intake import importing;"
-        " from relight.store import open_store; importing.LARGE_BYTES = int(sys.argv[2]);"
+        "import os, sys; sys.modules.update(dict.fromkeys(sys.argv[3:]));"
+        " from relight.intake import importing; from relight.store import open_store;"
+        " importing.LARGE_BYTES = int(sys.argv[2]);"
         " store = open_store(sys.argv[1]);"
         " print(sorted(importing.import_all(store, environment=os.environ, workers=2).touched))"
     )
     generate_tree(tmp_path, claude_mb=3, codex_mb=1)
     found = []
-    for least in ("0", str(importing.LARGE_BYTES)):
-        words = [sys.executable, "-c", code, str(tmp_path / least), least]
+    large = str(importing.LARGE_BYTES)
+    for number, options in enumerate((["0"], [large], ["0", "_ctypes"])):
+        words = [sys.executable, "-c", code, str(tmp_path / str(number)), *options]
         environment = {**os.environ, "HOME": str(tmp_path)}
         done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
         found.append((done.stdout, done.stderr))
-    assert found[0] == found[1]
+    assert found[0] == found[1] == found[2]
     assert len(found[0][0]) > len("[]\n")
 
 

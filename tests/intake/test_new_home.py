@@ -6,8 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from bench.trees import generate_tree
 
 import build
+from relight.errors import RelightError
+from relight.intake.importing import make_home
+from relight.store import open_store
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no forks")
 
@@ -27,6 +31,12 @@ print((home / "relight.db").exists(), end=" ")
 with open_store(home) as store:
     done = importing.import_all(store, environment=os.environ)
 print(len(done.touched))
+"""
+
+IGNORE_CHILDREN = """
+import os, signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
@@ -52,3 +62,23 @@ def test_a_home_that_exists_is_not_made_in_a_fork(tmp_path: Path) -> None:
     environment = {**os.environ, "HOME": str(tmp_path)}
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("False 0\n", "")
+
+
+def test_a_home_that_cannot_be_looked_up_is_left_to_what_opens_it(tmp_path: Path) -> None:
+    home = tmp_path / ("n" * 300)
+    make_home(home)
+    with pytest.raises(RelightError, match="cannot read "):
+        open_store(home)
+
+
+def test_a_caller_that_ignores_the_ends_of_its_children_may_import(tmp_path: Path) -> None:
+    generate_tree(tmp_path, claude_mb=3, codex_mb=1)
+    words = [sys.executable, "-m", "relight", "--home", str(tmp_path / "new"), "import"]
+    done = subprocess.run(
+        [sys.executable, "-c", IGNORE_CHILDREN, *words],
+        env={**os.environ, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -14,6 +14,7 @@ from relight.reports.labels import label_session
 from relight.reports.sessions import find_session
 from relight.reports.totals import report
 from relight.store import Store, open_store
+from relight.store.derive import rollup
 from relight.store.derive.rollup import add_up_days
 from relight.store.queries.filters import Filter, where
 from relight.store.queries.tool_sums import SPREAD, count_tools
@@ -170,6 +171,29 @@ def test_a_report_counts_each_call_once_while_another_process_adds_days_up(
 
         monkeypatch.setattr(store, "query", query_and_add_up)
         assert report(store, ("tool",)).total.tool_calls == 2
+
+
+def test_days_that_an_interrupted_import_did_not_add_up_are_added_up_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: Store) -> None:
+        raise KeyboardInterrupt
+
+    # three years ago: no day of it is still going on
+    lines = [
+        build.claude_answer("m1", build.tool_use("t1", "Bash"), at=-3 * 365 * DAY),
+        build.claude_result("t1", "out", at=-3 * 365 * DAY + 1, is_error=False),
+    ]
+    build.write_claude(tmp_path, lines)
+    with build.open_home(tmp_path) as store:
+        with monkeypatch.context() as patch:
+            patch.setattr(rollup, "add_up_days", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                build.import_home(store, tmp_path)
+        assert store.has_rows("stale_day")
+        build.import_home(store, tmp_path)
+        assert not store.has_rows("stale_day")
+        assert store.has_rows("tool_day")
 
 
 def test_the_last_days_are_left_until_they_are_over(tmp_path: Path) -> None:

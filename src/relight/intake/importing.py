@@ -134,7 +134,8 @@ def import_all(
         from relight.store.derive.scores import refresh_due
 
         refresh_due(store)
-    if touched:
+    # also what an import before did not come to
+    if touched or store.has_rows("stale_day"):
         from relight.store.derive.rollup import add_up_days
 
         add_up_days(store)
@@ -156,9 +157,9 @@ def make_home(home: Path) -> None:
     """
     from relight.intake.workers import can_fork_here, count_cores
 
-    if home.exists() or not can_fork_here() or count_cores() == 1:
-        return
     try:
+        if home.exists() or not can_fork_here() or count_cores() == 1:
+            return
         make_folder(home)
     except OSError:
         return
@@ -225,10 +226,11 @@ def _free_memory() -> None:
 
     The thread that compiled the scan leaves megabytes, which each worker would inherit.
     """
-    import ctypes
+    # another library than glibc, or a Python without ctypes
+    with suppress(AttributeError, ImportError, OSError, TypeError):
+        from ctypes import CDLL
 
-    with suppress(AttributeError, OSError, TypeError):  # another library than glibc
-        library = ctypes.CDLL(None)
+        library = CDLL(None)
         library.mallopt(M_ARENA_MAX, 1)
         library.malloc_trim(0)
 
