@@ -1,5 +1,6 @@
 """Regular expressions of ours keep to what every Python we support matches rightly."""
 
+import os
 import re
 import subprocess
 import sys
@@ -123,6 +124,19 @@ def test_a_process_adds_its_code_to_that_of_others(
     compile_kept(*PATTERNS[0])
     compile_kept("of another process")
     assert not expressions._new
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no umask")
+def test_nobody_else_may_write_the_file_of_kept_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = os.umask(0)
+    try:
+        kept = keep(tmp_path, monkeypatch)
+    finally:
+        os.umask(before)
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert list(kept.parent.iterdir()) == [kept]
 
 
 def test_code_is_kept_only_where_python_may_keep_bytecode(

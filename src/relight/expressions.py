@@ -9,7 +9,6 @@ too hard to follow (references to groups, most conditions on the text around) co
 so that nothing is left out.
 """
 
-import os
 import re
 import sys
 from array import array
@@ -116,14 +115,14 @@ def keep_compiled() -> None:
         return
     import marshal
 
+    from relight.locks import write_private
+
     _read_kept.cache_clear()  # a process beside this one may have kept more
     kept = {**_read_kept(), **_new}
     some = kept if len(kept) <= MOST_KEPT else _new
+    # a file that others may write, as some umasks have it, would let them choose what is a secret
     with suppress(OSError, NotImplementedError):
-        file = find_kept()
-        part = file.with_suffix(f".{os.getpid()}")
-        part.write_bytes(marshal.dumps(some))
-        part.replace(file)
+        write_private(find_kept(), marshal.dumps(some))
     _new.clear()
 
 
