@@ -4,7 +4,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 from msgspec import Struct
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from relight.chat.messages import read_entries
 from relight.chat.shorten import clean_text
-from relight.chat.similarity import LIMIT, weigh_words
+from relight.chat.similarity import LIMIT, Vector, weigh_words
 from relight.chat.validity import validate_messages
 from relight.errors import RelightError, check_count, check_text
 from relight.judging.scoring import Score, score_session
@@ -260,7 +260,19 @@ def count_redactions(text: str) -> dict[str, int]:
     return dict(Counter(_PLACEHOLDER.findall(text)))
 
 
-def describe_seed(seed: Sequence[dict[str, Any]]) -> dict[str, Any]:
+class SeedFields(TypedDict):
+    """The fields of a template that follow from its seed."""
+
+    id: int
+    version: int
+    tools: list[str]
+    actions: Vector
+    seed: list[dict[str, Any]]
+    tokens: int
+    content_hash: str
+
+
+def describe_seed(seed: list[dict[str, Any]]) -> SeedFields:
     """Return the fields of a template, not yet in the library, that follow from its seed."""
     calls = [call["function"] for message in seed for call in message.get("tool_calls", ())]
     words = weigh_words(" ".join(f"{one['name']} {one['arguments']}" for one in calls))
