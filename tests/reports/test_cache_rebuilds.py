@@ -273,3 +273,12 @@ def test_steps_and_show_name_the_rebuild(store: Store, tmp_path: Path) -> None:
     assert shown["rebuilds"][0]["session_id"] == f"claude-code:{build.CLAUDE_SESSION}"
     assert shown["causes"][0]["cause"] == "pause"
     assert shown["spent_usd"] > shown["rebuilt_usd"] > shown["avoidable_usd"] > 0
+
+
+def test_what_rebuilds_cost_on_a_day_without_one_is_zero_dollars(
+    store: Store, tmp_path: Path
+) -> None:
+    write_turns(tmp_path, (0, 0, 9000))
+    build.import_home(store, tmp_path)
+    (day,) = read_cache_report(store, ALL).days
+    assert (day.turns, repr(day.usd), repr(day.pauses_usd)) == (0, "0.0", "0.0")

@@ -5,7 +5,6 @@ All amounts are at list price, also those that a plan paid for.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct
 
@@ -177,18 +176,12 @@ def _add_usd(nanos: Iterable[int | None]) -> float | None:
 def _sum_cause(cause: str, sums: Sequence[RebuildSums]) -> CacheCause:
     return CacheCause(
         cause=cause,
+        turns=sum(one.turns for one in sums),
         tokens=sum(one.tokens for one in sums),
+        usd=_add_usd(one.write_nanos for one in sums),
         avoidable_usd=_add_usd(one.avoidable_nanos for one in sums),
-        **_sum_writes(sums),
+        unpriced_turns=sum(one.unpriced_turns for one in sums),
     )
-
-
-def _sum_writes(sums: Sequence[RebuildSums]) -> dict[str, Any]:
-    return {
-        "turns": sum(one.turns for one in sums),
-        "usd": _add_usd(one.write_nanos for one in sums),
-        "unpriced_turns": sum(one.unpriced_turns for one in sums),
-    }
 
 
 def _sum_lengths(pauses: Sequence[RebuildSums]) -> list[PauseLength]:
@@ -196,8 +189,15 @@ def _sum_lengths(pauses: Sequence[RebuildSums]) -> list[PauseLength]:
     for first, last in zip(LENGTHS, (*LENGTHS[1:], None), strict=True):
         some = [one for one in pauses if one.minutes == first]
         if some:
-            end = None if last is None else last * 60
-            found.append(PauseLength(first * 60, end, **_sum_writes(some)))
+            found.append(
+                PauseLength(
+                    from_seconds=first * 60,
+                    to_seconds=None if last is None else last * 60,
+                    turns=sum(one.turns for one in some),
+                    usd=_add_usd(one.write_nanos for one in some),
+                    unpriced_turns=sum(one.unpriced_turns for one in some),
+                )
+            )
     return found
 
 
@@ -211,8 +211,10 @@ def _sum_days(spend: Sequence[DaySpend], sums: Sequence[RebuildSums]) -> list[Re
         RebuiltDay(
             day=day,
             spent_usd=sum(one.spent_nanos for one in spent) / 1e9,
+            turns=sum(one.turns for one in some),
+            usd=_add_usd(one.write_nanos for one in some) or 0.0,
             pauses_usd=_add_usd(one.write_nanos for one in some if one.cause == "pause") or 0.0,
-            **{name: value or 0 for name, value in _sum_writes(some).items()},
+            unpriced_turns=sum(one.unpriced_turns for one in some),
         )
         for day, (spent, some) in sorted(days.items())
     ]
