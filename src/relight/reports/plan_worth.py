@@ -34,7 +34,6 @@ def read_plans(store: Store, *, now: int | None = None) -> list[PlanValue]:
 
     A plan in config.toml that names no source is left out: `find_unknown_plans` reports it.
     """
-
     moment = time.time() if now is None else now / 1000
     today = datetime.fromtimestamp(moment, UTC).astimezone(store.zone).date()
     month = today.isoformat()[:7]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -19,9 +19,6 @@ from relight.store import Store
 from relight.store.queries.filters import Filter
 from relight.store.queries.listing import Listing
 from relight.store.queries.sessions import read_name, read_outcomes
-
-if TYPE_CHECKING:
-    pass
 
 S = TypeVar("S", bound=Struct)
 
