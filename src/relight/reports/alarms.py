@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from relight.errors import MissingError
 from relight.stats.alarms import FALSE_ALARMS, FEWEST_RUNS
@@ -26,7 +26,7 @@ from relight.store.alarms import (
     read_alarm_rows,
     read_last_look,
 )
-from relight.store.queries import group_rows
+from relight.store.queries import group_rows, take_fields
 from relight.store.queries.run_series import RunFact, SeriesRun, read_run_facts
 from relight.text import dollars, join_words
 from relight.times import read_time, write_time
@@ -309,9 +309,16 @@ def list_models(watched: dict[str, dict[str, int]]) -> list[str]:
 def _show(row: AlarmRow, timezone: str, series: int) -> Alarm:
     changed = msgspec.json.decode(row.changed, type=list[ChangedFact])
     parts = [_describe(row, timezone), *(f"{one.text}." for one in changed), _doubt(series)]
-    times = ("since", "raised_at", "ended_at", "acknowledged_at")
-    shown = {name: write_time(getattr(row, name)) for name in times}
-    return Alarm(**asdict(row) | shown | {"changed": changed, "sentence": " ".join(parts)})
+    made = ("since", "raised_at", "changed", "ended_at", "acknowledged_at")
+    return Alarm(
+        **take_fields(row, Alarm, but=made),
+        since=write_time(row.since) or "",
+        raised_at=write_time(row.raised_at) or "",
+        changed=changed,
+        ended_at=write_time(row.ended_at),
+        acknowledged_at=write_time(row.acknowledged_at),
+        sentence=" ".join(parts),
+    )
 
 
 def _describe(row: AlarmRow, timezone: str) -> str:

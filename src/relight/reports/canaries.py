@@ -185,29 +185,31 @@ def show_canary(store: Store, row: CanaryRow, *, now: int | None = None) -> Cana
     if seen.a.runs and seen.b.runs + seen.pairs.b.runs:
         low, high = find_interval([(seen.a, seen.b)], pairs=seen.pairs)
     control, candidate = seen.control, seen.candidate
-    shown = {
-        "name": queries.find_job_title(store, row.job),
-        "asks": find_question(row),
-        "is_auto": bool(row.is_auto),
-        "budget_usd": read_usd(row.budget_nanos),
-        "started_at": write_time(row.started_at),
-        "promoted_at": write_time(row.promoted_at),
-        "ended_at": write_time(row.ended_at),
-        "successes": candidate.successes,
-        "failures": candidate.known - candidate.successes,
-        "unknown": candidate.runs - candidate.known,
-        "against_successes": control.successes,
-        "against_failures": control.known - control.successes,
-        "against_unknown": control.runs - control.known,
-        "low": low,
-        "high": high,
-        "runs_needed": _count_needed(row, seen),
-        "cost_usd": candidate.nanos / 1e9 if candidate.priced else None,
-        "saving_month_usd": _find_saving(store, row, seen, now=now),
-        "replay": seen.replay,
-        "sentence": "",
-    }
-    report = CanaryReport(**take_fields(row, CanaryReport) | shown)
+    report = CanaryReport(
+        **take_fields(
+            row, CanaryReport, but=("is_auto", "started_at", "promoted_at", "ended_at", "replay")
+        ),
+        name=queries.find_job_title(store, row.job),
+        asks=find_question(row),
+        is_auto=bool(row.is_auto),
+        budget_usd=read_usd(row.budget_nanos),
+        started_at=write_time(row.started_at),
+        promoted_at=write_time(row.promoted_at),
+        ended_at=write_time(row.ended_at),
+        successes=candidate.successes,
+        failures=candidate.known - candidate.successes,
+        unknown=candidate.runs - candidate.known,
+        against_successes=control.successes,
+        against_failures=control.known - control.successes,
+        against_unknown=control.runs - control.known,
+        low=low,
+        high=high,
+        runs_needed=_count_needed(row, seen),
+        cost_usd=candidate.nanos / 1e9 if candidate.priced else None,
+        saving_month_usd=_find_saving(store, row, seen, now=now),
+        replay=seen.replay,
+        sentence="",
+    )
     return msgspec.structs.replace(report, sentence=describe_canary(report))
 
 
@@ -300,7 +302,8 @@ def list_switches(store: Store, job: str) -> list[SwitchReport]:
             after = queries.count_span(store, job, None, since=row.at, until=end, is_any=True)
         found.append(
             SwitchReport(
-                **take_fields(row, SwitchReport) | {"at": write_time(row.at)},
+                **take_fields(row, SwitchReport, but=["at"]),
+                at=write_time(row.at),
                 runs=after.runs,
                 failures=after.known - after.successes,
                 saved_usd=_compare_costs(before, after),

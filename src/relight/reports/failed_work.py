@@ -194,14 +194,16 @@ def _show_work(row: FailedRow, timezone: str) -> FailedWork:
         advice = judge_retry(
             found.kind, retry_at=row.retry_at, next_run_at=row.next_run_at, timezone=timezone
         )
-    shown = {
-        "name": row.job_name,
-        "session_id": row.session,
-        "evidence": _list_evidence(row),
-        "can_retry": advice.can_retry if advice else None,
-        "retry": advice.words if advice and row.is_last else None,
-    }
-    return FailedWork(**take_fields(row, FailedWork) | asdict(found) | shown)
+    return FailedWork(
+        **take_fields(row, FailedWork, but=["evidence"]),
+        name=row.job_name,
+        session_id=row.session,
+        kind=found.kind,
+        cause=found.cause,
+        evidence=_list_evidence(row),
+        can_retry=advice.can_retry if advice else None,
+        retry=advice.words if advice and row.is_last else None,
+    )
 
 
 def _add_up(groups: Sequence[FailedTally]) -> FailedTotals:

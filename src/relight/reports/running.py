@@ -64,8 +64,11 @@ def read_running_sessions(store: Store, *, now: int | None = None) -> RunningSes
     found = queries.read_running(
         store, since=now - CALLING_MS, until=now + AHEAD_MS, recent=now - RATE_MS
     )
-    longest = {"call": CALLING_MS}
-    alive = [one for one in found if now - one.last_at <= longest.get(one.ending or "", RUNNING_MS)]
+    alive = [
+        one
+        for one in found
+        if now - one.last_at <= (CALLING_MS if one.ending == "call" else RUNNING_MS)
+    ]
     return RunningSessions(write_time(now), [_describe(store, one, now) for one in alive])
 
 
@@ -76,21 +79,21 @@ def _describe(store: Store, one: RunningRow, now: int) -> RunningSession:
     window = context_window(model, turn.provider) if turn and turn.context else None
     context = turn.context if turn else None
     lasted = min(max(now - (one.started_at or now), 60_000), RATE_MS)
-    shown = {
-        "session_id": one.session,
-        "model": model,
-        "started_at": write_time(one.started_at),
-        "last_at": write_time(one.last_at),
-        "idle_seconds": max(now - one.last_at, 0) / 1000,
-        "step": _name_step(one, calls[-1] if calls else None),
-        "spiral": _find_spiral(calls),
-        "context_tokens": context,
-        "context_share": context / window if context is not None and window else None,
-        "cost_usd": read_usd(one.cost_nanos),
-        "included_usd": one.included_nanos / 1e9,
-        "usd_per_hour": one.recent_nanos / 1e9 * 3_600_000 / lasted,
-    }
-    return RunningSession(**take_fields(one, RunningSession) | shown)
+    return RunningSession(
+        **take_fields(one, RunningSession, but=("model", "started_at", "last_at")),
+        session_id=one.session,
+        model=model,
+        started_at=write_time(one.started_at),
+        last_at=write_time(one.last_at),
+        idle_seconds=max(now - one.last_at, 0) / 1000,
+        step=_name_step(one, calls[-1] if calls else None),
+        spiral=_find_spiral(calls),
+        context_tokens=context,
+        context_share=context / window if context is not None and window else None,
+        cost_usd=read_usd(one.cost_nanos),
+        included_usd=one.included_nanos / 1e9,
+        usd_per_hour=one.recent_nanos / 1e9 * 3_600_000 / lasted,
+    )
 
 
 def _name_step(one: RunningRow, call: LastCall | None) -> str:

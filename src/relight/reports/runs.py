@@ -109,21 +109,22 @@ def _show_job(
         own = msgspec.json.decode(job.definition, type=_Definition)
     judged = [(run.status, run.outcome) for run in last if run.status != "running"]
     timezone = own.timezone if own else None
-    shown = {
-        "job": job.full_name,
-        "timezone": store.timezone if timezone is UNSET else timezone,
-        "runner": own.runner if own else None,
-        "place": own.place if own else None,
-        "skills": read_list(job.skills),
-        "created_at": write_time(job.created_at),
-        "next_run_at": write_time(job.next_run_at),
-        "is_overdue": is_overdue(job.next_run_at, now=now),
-        "unknown": sums.runs - sums.successes - sums.failures,
-        "last_run_at": write_time(sums.last_at),
-        "last_outcome": last[0].outcome if last else None,
-        "trouble": find_trouble(judged, is_own=own is not None),
-    }
-    return JobReport(**take_fields(job, JobReport) | take_fields(sums, JobReport) | shown)
+    return JobReport(
+        **take_fields(job, JobReport, but=("skills", "created_at", "next_run_at")),
+        **take_fields(sums, JobReport, but=["job"]),
+        job=job.full_name,
+        timezone=store.timezone if timezone is UNSET else timezone,
+        runner=own.runner if own else None,
+        place=own.place if own else None,
+        skills=read_list(job.skills),
+        created_at=write_time(job.created_at),
+        next_run_at=write_time(job.next_run_at),
+        is_overdue=is_overdue(job.next_run_at, now=now),
+        unknown=sums.runs - sums.successes - sums.failures,
+        last_run_at=write_time(sums.last_at),
+        last_outcome=last[0].outcome if last else None,
+        trouble=find_trouble(judged, is_own=own is not None),
+    )
 
 
 def find_trouble(runs: Sequence[tuple[str, str]], *, is_own: bool) -> str | None:

@@ -73,7 +73,9 @@ def read_status(store: Store, *, now: int | None = None) -> StatusSummary:
         unpriced_turns=sum(row.unpriced_turns for row in rows),
     )
     windows = [
-        StatusWindow(**take_fields(one, StatusWindow) | {"ends_at": read_time(one.ends_at) or 0})
+        StatusWindow(
+            **take_fields(one, StatusWindow, but=["ends_at"]), ends_at=read_time(one.ends_at) or 0
+        )
         for one in read_limits_report(store, now=now).windows
     ]
     return StatusSummary(

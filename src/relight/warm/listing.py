@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 
-import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from relight.errors import MissingError, check_choice, check_count, check_text, refuse
 from relight.reports.filters import is_in_project
 from relight.store import Store
 from relight.store.provisions import ProvisionRow, count_provisions, read_provisions
+from relight.store.queries import take_fields
 from relight.times import write_time
 from relight.warm import library
 from relight.warm.curation import sort_by_worth
@@ -125,13 +124,13 @@ def list_provisions(
 
 
 def _show_provision(row: ProvisionRow) -> ListedProvision:
-    facts = asdict(row) | {
-        "provision": row.id,
-        "at": write_time(row.created_at),
-        "session_id": row.session or ":".join(filter(None, (row.source, row.session_key))),
-        "is_followed": row.session is not None,
-        "outcome": None if row.session is None else row.outcome or "unknown",
-        "template_version": row.version,
-        "lessons": None if row.has_lessons is None else bool(row.has_lessons),
-    }
-    return msgspec.convert(facts, ListedProvision)
+    return ListedProvision(
+        **take_fields(row, ListedProvision, but=["outcome"]),
+        provision=row.id,
+        at=write_time(row.created_at),
+        session_id=row.session or ":".join(filter(None, (row.source, row.session_key))),
+        is_followed=row.session is not None,
+        outcome=None if row.session is None else row.outcome or "unknown",
+        template_version=row.version,
+        lessons=None if row.has_lessons is None else bool(row.has_lessons),
+    )

@@ -1,6 +1,6 @@
 """The queries behind the reports: SQL here, its meaning in `relight.reports`; uses of any rows."""
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -23,10 +23,10 @@ def add_known(values: Iterable[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-def take_fields(one: Struct, shape: type[Struct]) -> dict[str, Any]:
-    """Return the values of the fields that a Struct of another shape has under the same names."""
-    return {
-        name: getattr(one, name)
-        for name in one.__struct_fields__
-        if name in shape.__struct_fields__
-    }
+def take_fields(one: Struct, shape: type[Struct], *, but: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the values of the fields that a Struct of another shape has under the same names.
+
+    The caller gives those in `but` itself, as keyword arguments whose types are checked.
+    """
+    names = {*one.__struct_fields__} & {*shape.__struct_fields__} - {*but}
+    return {name: getattr(one, name) for name in names}

@@ -6,15 +6,15 @@ Until then there is neither a verdict nor a p-value, however often the result is
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from relight.model import row_id
 from relight.stats.permutation import cluster_bootstrap, part_pairs
 from relight.stats.rates import Estimate
 from relight.store import Store
 from relight.store.experiments import TrialRun, read_trial_runs
+from relight.store.queries import take_fields
+from relight.store.sql import read_seconds, read_usd
 from relight.text import share
 from relight.work.experiments.metrics import METRICS, RunSide, find_arm_session
 from relight.work.experiments.register import Experiment
@@ -227,10 +227,10 @@ def _add_all(values: Iterable[int | None]) -> int | None:
 def _summarise(side: RunSide) -> TrialSummary:
     run = side.run
     outcome = {True: "success", False: "failure", None: "unknown"}[side.outcome]
-    facts = asdict(run) | {
-        "outcome": outcome if run.status == "done" else None,
-        "session_id": run.session,
-        "cost_usd": None if run.cost_nanos is None else run.cost_nanos / 1e9,
-        "duration_seconds": None if run.duration_ms is None else run.duration_ms / 1000,
-    }
-    return msgspec.convert(facts, TrialSummary)
+    return TrialSummary(
+        **take_fields(run, TrialSummary, but=["outcome"]),
+        outcome=outcome if run.status == "done" else None,
+        session_id=run.session,
+        cost_usd=read_usd(run.cost_nanos),
+        duration_seconds=read_seconds(run.duration_ms),
+    )

@@ -8,14 +8,13 @@ watches over runs watches over it. Its result is reported until the server has i
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-import msgspec
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from relight.errors import RelightError
 from relight.intake.pushed_facts import EVIDENCE
 from relight.intake.team_client import Line, ServerError, find_token
 from relight.intake.wire import Naming, cut_model
-from relight.model import BUCKETS, row_id
+from relight.model import Usage, row_id
 from relight.store import Store, remote_runs
 from relight.store.runs import ClaimRow
 from relight.store.team import TeamTarget, read_own_id, read_target
@@ -114,15 +113,26 @@ def make_sent_result(ended: remote_runs.EndedRun, naming: Naming) -> JobResult:
     if ended.session is not None:
         source, _, key = ended.session.partition(":")
         session = f"{source}:{naming.name_session(source, key)}"
-    facts = asdict(ended) | {
-        "outcome": ended.outcome or "unknown",
-        "evidence": EVIDENCE if naming.hides else ended.evidence,
-        "attempts": ended.attempts or 0,
-        "session": session,
-        "model": cut_model(ended.model) if naming.hides else ended.model,
-        "usage": {name: getattr(ended, column, None) for name, column in BUCKETS.items()},
-    }
-    return msgspec.convert(facts, JobResult)
+    # by its name each: a field that is added to both must not leave with the figures unseen
+    return JobResult(
+        status=ended.status,  # type: ignore[arg-type]
+        outcome=ended.outcome or "unknown",  # type: ignore[arg-type]
+        evidence=EVIDENCE if naming.hides else ended.evidence,
+        attempts=ended.attempts or 0,
+        session=session,
+        finished_at=ended.finished_at,
+        model=cut_model(ended.model) if naming.hides else ended.model,
+        provider=ended.provider,
+        cost_nanos=ended.cost_nanos,
+        usage=Usage(
+            input=ended.input_tokens,
+            cache_read=ended.cache_read_tokens,
+            cache_write=ended.cache_write_tokens,
+            output=ended.output_tokens,
+        ),
+        failure_kind=ended.failure_kind,
+        retry_at=ended.retry_at,
+    )
 
 
 def find_remote_runs(
