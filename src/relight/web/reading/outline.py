@@ -152,12 +152,12 @@ def find_spans(steps: Sequence[Step], before: Step | None = None) -> StepSpans:
 
 
 def sum_spans(spans: Sequence[Span]) -> int:
-    """Return the time that some spans cover together.
+    """Return the time that some spans cover together; one that ends before it begins covers none.
 
-    >>> sum_spans([(0, 5), (3, 8), (10, 11)])
+    >>> sum_spans([(0, 5), (3, 8), (10, 11), (20, 14)])
     9
     """
-    return sum(end - begin for begin, end in merge_spans(spans, 0))
+    return sum(max(end - begin, 0) for begin, end in merge_spans(spans, 0))
 
 
 def merge_spans(spans: Iterable[tuple[N, N]], gap: float) -> Iterator[tuple[N, N]]:
