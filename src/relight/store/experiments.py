@@ -8,7 +8,7 @@ from msgspec.structs import asdict
 
 from relight.store import Store
 from relight.store.provisions import BEGUN, IS_BEGINNING, JOINED, DealtLesson, read_lessons
-from relight.store.sql import Connection, S, column_list, divide, find_first, greatest, read_list
+from relight.store.sql import Connection, S, column_list, divide, greatest, read_list
 
 _TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
 
@@ -249,7 +249,7 @@ def add_attempt(store: Store, key: RunKey, session: str | None) -> None:
     """Count an attempt of a run, with its session if that is known."""
     with store.transaction() as database:
         statement = f"select sessions from experiment_run where {_THIS_RUN}"
-        known = find_first(database, statement, asdict(key))
+        (known,) = database.execute(statement, asdict(key)).fetchone()  # no attempt without a run
         sessions = [*read_list(known), *([session] if session else [])]
         database.execute(
             "update experiment_run set attempts = attempts + 1, sessions = :sessions"
