@@ -246,9 +246,8 @@ NOTE_ROOT = NOTE_PARTS.format(roots="?", known="0")
 
 # Calls of tools are added up by day behind the writing of calls. Triggers note the days whose calls
 # change, and reports read the calls of these days one by one: so the sums may be written any time.
-# Today and yesterday still change, and are left out. So many are added up in one transaction.
+# Today still changes, and is left out. So many are added up in one transaction.
 DAYS_AT_ONCE = 20
-DAY_MS = 86_400_000
 PLACE = "day, source, project, model, provider, machine_id"
 TOOL_COLUMNS = f"""{PLACE}, tool, sessions, successes, failures, tool_calls, tool_failures,
     calls_squared, failed_squared, calls_times_failed"""
@@ -337,12 +336,12 @@ def _refresh_silent(database: Connection) -> None:
 
 
 def add_up_days(store: "Store", *, before: str | None = None) -> int:
-    """Add up the calls of the days that have changed, but the last ones; return how many.
+    """Add up the calls of the days that have changed, and are over; return how many.
 
-    `before` is the first of the last days, by default yesterday.
+    `before` is the first day that is not, by default today.
     """
     if before is None:
-        before = day_reader(store.timezone)(round(time.time() * 1000) - DAY_MS)
+        before = day_reader(store.timezone)(round(time.time() * 1000))
     done = 0
     while some := store.query(
         f"select day from stale_day where day < ? order by day limit {DAYS_AT_ONCE}", (before,)
