@@ -76,10 +76,24 @@ class MeanMetric(UsageMetric, frozen=True, kw_only=True):
 
 
 def _make(
-    name: str, title: str, shape: type[UsageMetric] = UsageMetric, **more: Any
+    name: str,
+    title: str,
+    shape: type[UsageMetric] = UsageMetric,
+    *,
+    read: Callable[[Any], float | None] | None = None,
+    format: Callable[[float | None], str] = count,
+    is_lower_bound: bool = False,
+    has_dash: bool = False,
 ) -> UsageMetric:
-    """Return the metric of a field of a row."""
-    return shape(name=name, title=title, **{"read": attrgetter(name)} | more)
+    """Return the metric of a field of a row, or of what `read` finds in it."""
+    return shape(
+        name=name,
+        title=title,
+        read=read or attrgetter(name),
+        format=format,
+        is_lower_bound=is_lower_bound,
+        has_dash=has_dash,
+    )
 
 
 SUCCESSES = _make("successes", "ok", OutcomeMetric, read=read_successes)

@@ -25,8 +25,6 @@ from relight.web.request import list_words
 from relight.work.jobs import registry
 
 Path = Mapping[str, str]
-# fields of a body that mean nothing if they are empty
-WISHED = ("name", "category", "task_type", "max_examples", "project", "outcome")
 
 
 class Action(Struct, frozen=True):
@@ -70,14 +68,18 @@ def label_session(store: Store, body: given.LabelBody, path: Path) -> SessionLab
 
 def capture_session(store: Store, body: given.CaptureBody, path: Path) -> library.TemplateView:
     """Capture a template from a session, or one from each of its tasks."""
-    wish: dict[str, Any] = {name: getattr(body, name) or None for name in WISHED}
     captured, *more = capture_tasks(
         store,
         path["session"],
+        name=body.name or None,
         description=body.description,
         tags=list_words(body.tags),
+        category=body.category or None,
+        task_type=body.task_type or None,
+        max_examples=body.max_examples or None,
+        project=body.project or None,
+        outcome=body.outcome or None,
         force=body.force,
-        **wish,
     )
     return replace(library.show_template(captured), more=[one.name for one in more])
 
