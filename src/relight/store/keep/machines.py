@@ -22,6 +22,16 @@ SENDERS = """
     ) as found left join machine on machine.id = machine_id
 """
 
+# the paths of a machine's files of which no tape is left, also of tapes that were pruned before
+FORGET_FILES = """
+    delete from origin where exists (
+        select 1 from machine where machine.id = :machine
+        and substr(origin.path, 1, length(machine.key) + 1) = machine.key || ':'
+    )
+    and not exists (select 1 from tape_part where origin_id = origin.id)
+    and not exists (select 1 from file_mark where origin_id = origin.id)
+"""
+
 
 def remove_machine(store: Store, machine_id: int, derive: DeriveTexts) -> int:
     """Delete everything that a machine pushed; return the number of sessions that are gone.
@@ -36,6 +46,7 @@ def remove_machine(store: Store, machine_id: int, derive: DeriveTexts) -> int:
         places = (f"select session_id from {one} where machine_id = ?" for one in tables)
         sessions = list_values(database, " union ".join(places), [machine_id] * len(tables))
         gone = _remove_copies(store, database, [machine_id], sessions, derive)
+        database.execute(FORGET_FILES, {"machine": machine_id})
         remove_pushed_facts(database, machine_id)
     clean_file(store)
     return gone
