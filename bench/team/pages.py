@@ -97,6 +97,7 @@ def ask_people(server: TeamServer, *, only: str | None, asked: int) -> list[Row]
     own = find_addresses(server.url, people["some"], sees_all=False)[0]
     rows = []
     for name, connection in people.items():
+        connection.close()  # the server has, while the other person asked; a request opens it again
         found = addresses if name == "all" else own
         chosen = {one: make for one, make in found.items() if not only or only in one}
         rows += ask_month(connection, chosen, name, asked=asked)
