@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -171,9 +172,8 @@ def make_home(home: Path) -> None:
             os._exit(0)
     if compiling := _start_scan(home):
         _compiling[home] = compiling
-    from relight.intake.sealing import load_tables
-
-    load_tables()
+    # what every import needs; tables are read where they are needed, by one file perhaps by none
+    import_module("relight.intake.sealing")
     os.waitpid(maker, 0)
 
 
