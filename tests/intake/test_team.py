@@ -625,8 +625,8 @@ def test_the_use_of_a_skill_has_nothing_of_what_another_person_sent_before(
     laptop.push()
     send_facts(laptop, quality_score=0.5)
     office.derive()
-    told = office.store.query("select success, cost_nanos, quality_score from skill_told")
-    assert told == [(None, None, 0.5)]
+    uses = office.store.query("select success, cost_nanos, quality_score from skill_told")
+    assert uses == [(None, None, 0.5)]
 
 
 def test_turns_that_another_person_adds_to_a_session_are_its_owners_until_that_person_leaves(

@@ -117,7 +117,7 @@ def prepare_run(task: RunTask) -> Prepared:
     if job.script is not None:
         find_script(home, job.script)
     folder = Path(job.workdir).expanduser() if job.workdir else None
-    if folder is None:  # a job that names no folder has one of its own
+    if folder is None:  # a job that names no folder gets a new one
         make_folder(folder := find_job_folder(home, job.name) / "work")
     if not folder.is_dir():
         raise RelightError(f"there is no folder {folder}", "name another with --workdir")
